@@ -2,7 +2,7 @@
 // set speed. It knows one rank's run, and a bench of the network on two hosts.
 import { join } from "@std/path";
 import { type Predicted, predictStep } from "../core/outputs/prediction.ts";
-import { fittedLink } from "../core/outputs/fitted_link.ts";
+import { fittedLink } from "../commands/run/bench_prediction.ts";
 import { type RecordedStep, recordedStepOf } from "../core/outputs/recorded_step.ts";
 import { type Host, openHost, stolenSoFar, turns } from "./contestant.ts";
 import {

@@ -16,7 +16,7 @@ export const command: Command = {
 const SHELLS = { bash, zsh, fish };
 
 /** A command as a shell sees it. */
-export interface CompletedCommand {
+interface CompletedCommand {
   readonly name: string;
   readonly summary: string;
   readonly words: readonly string[];

@@ -22,7 +22,7 @@ export const command: Command = {
 };
 
 // deno-lint-ignore require-await
-export async function newFile(argv: string[]): Promise<number> {
+async function newFile(argv: string[]): Promise<number> {
   const { positionals: [kind, file = `my_${kind}.ts`, extra] } = parseOptions(argv, {}, USAGE);
   if (extra !== undefined) throw new UserError("usage", `Unexpected argument "${extra}". Usage: ${USAGE}`);
   if (kind === undefined) throw new UserError("usage", `What is the file for? Usage: ${USAGE}`);

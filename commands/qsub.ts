@@ -1,15 +1,6 @@
-// `hpctrain qsub`: its flags and its help. commands/run/qsub.ts is loaded when it runs.
-import { JOB_OPTIONS } from "./sbatch.ts";
+// `hpctrain qsub`: its flags and its help. commands/run/job.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-
-export const OPTIONS = {
-  ...JOB_OPTIONS,
-  "qsub-arg": {
-    kind: "text",
-    value: "OPTION",
-    help: "any option of qsub, untouched, such as --qsub-arg='-l software=x'; may be given again",
-  },
-} as const;
+import { JOB_OPTIONS } from "./options.ts";
 
 export const command: Command = {
   usage: "hpctrain qsub [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]",
@@ -18,6 +9,6 @@ export const command: Command = {
     "hpctrain qsub --pbs torque --preset single-gpu --output job.sh",
   ],
   settings: true,
-  options: OPTIONS,
-  run: async (argv) => await (await import("./run/qsub.ts")).qsub(argv),
+  options: JOB_OPTIONS.pbs,
+  run: async (argv) => await (await import("./run/job.ts")).makeJob("pbs", argv),
 };

@@ -1,40 +1,6 @@
-// `hpctrain sbatch`: its flags and its help. commands/run/sbatch.ts is loaded when it runs.
+// `hpctrain sbatch`: its flags and its help. commands/run/job.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-
-export const JOB_OPTIONS = {
-  submit: { kind: "bool", help: "submit the job, and tell its number and what to type next" },
-  "dry-run": { kind: "bool", help: "check the numbers, and ask the scheduler whether it would take the job" },
-  output: { kind: "text", value: "FILE", help: "write the script to a file instead of printing it" },
-  kind: {
-    kind: "text",
-    value: "COMMAND",
-    help: "what the job runs: train (as it is), eval, pack, bench, generate-data, doctor or sweep",
-  },
-  env: {
-    kind: "text",
-    value: "NAME[=VALUE]",
-    help: "a variable that the job sets, or by its name alone hands on from your shell; may be given again",
-  },
-  setup: {
-    kind: "text",
-    value: "LINE",
-    help: "a line of shell that the job begins with; may be given again",
-  },
-} as const;
-
-export const OPTIONS = {
-  ...JOB_OPTIONS,
-  "sbatch-arg": {
-    kind: "text",
-    value: "OPTION",
-    help: "any option of sbatch, untouched, such as --sbatch-arg=--nice=100; may be given again",
-  },
-  "srun-arg": {
-    kind: "text",
-    value: "OPTION",
-    help: "any option of srun, untouched, such as --srun-arg=--cpu-bind=cores; may be given again",
-  },
-} as const;
+import { JOB_OPTIONS } from "./options.ts";
 
 export const command: Command = {
   usage: "hpctrain sbatch [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]",
@@ -45,6 +11,6 @@ export const command: Command = {
     "hpctrain sbatch --preset cpu-cluster --nodes 4 --ntasks-per-node 8 --dry-run",
   ],
   settings: true,
-  options: OPTIONS,
-  run: async (argv) => await (await import("./run/sbatch.ts")).sbatch(argv),
+  options: JOB_OPTIONS.slurm,
+  run: async (argv) => await (await import("./run/job.ts")).makeJob("slurm", argv),
 };

@@ -37,9 +37,13 @@ export const PARTS = {
   compilers: {
     compile: { load: () => import("./train/compiled_part.ts") },
   },
-  /** How ranks on GPUs communicate: core/ranks/gpu_engine.ts. */
-  engines: {
+  /** How ranks on GPUs communicate: core/ranks/engines.ts. */
+  gpuEngines: {
     nccl: { load: () => import("./ranks/nccl/part.ts") },
+  },
+  /** How ranks on CPUs communicate where it has started them: core/ranks/engines.ts. */
+  cpuEngines: {
+    mpi: { load: () => import("./ranks/mpi/part.ts") },
   },
   /** Kinds of data (`--data-type`), in the order in which `auto` looks at folders: core/data/open/formats.ts. */
   formats: {
@@ -77,6 +81,11 @@ export const PARTS = {
   /** A search tells each of them of its runs: core/cluster/sweep/journals.ts. */
   journals: {
     optuna: { about: "a search as a study of Optuna's", load: () => import("../extensions/optuna/journal.ts") },
+  },
+  /** `sbatch`, `qsub`, and job arrays of a sweep: core/cluster/script/scheduler.ts. */
+  schedulers: {
+    slurm: { load: () => import("./cluster/script/slurm.ts") },
+    pbs: { load: () => import("./cluster/script/pbs.ts") },
   },
   /** The page of a sweep has each of them: core/cluster/sweep/page.ts. */
   charts: {

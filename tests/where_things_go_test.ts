@@ -189,7 +189,7 @@ export const command: Command = {
       path: "extensions/NAME/output.ts",
       text: `import { join } from "../../deps/path.ts";
 import type { TrackedOutput } from "../../core/outputs/tracked.ts";
-import type { TrackedRun } from "../../core/outputs/tracked_run.ts";
+import type { TrackedRun } from "../../core/outputs/tracked.ts";
 import type { Sink } from "../../core/run/output.ts";
 export const output: TrackedOutput = {
   title: "made-up list",

@@ -9,10 +9,10 @@ import {
   suggestCluster,
 } from "../../core/outputs/prediction.ts";
 import { type RecordedStep, recordedStepOf } from "../../core/outputs/recorded_step.ts";
-import { fittedLink } from "../../core/outputs/fitted_link.ts";
 import { findRun } from "../../core/run/run_data.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import type { OPTIONS } from "../bench.ts";
+import type { AllReduceTiming } from "../../core/ranks/team.ts";
 
 const USAGE =
   "hpctrain bench scaling RUN --predict 1..4096 --network alpha=5us,beta=25GB/s [--ranks-per-node N] " +
@@ -111,7 +111,7 @@ const RATES: Readonly<Record<string, number>> = {
 };
 
 /** "alpha=5us,beta=25GB/s,busy=0.3" */
-export function linkIn(text: string, flag: string): BusyLink {
+function linkIn(text: string, flag: string): BusyLink {
   const link: Record<string, number> = { busy: 0 };
   for (const word of text.split(",")) {
     const [, name, number, unit] = /^\s*(alpha|beta|busy)=([\d.]+)\s*([A-Za-z/]*)\s*$/.exec(word) ?? [];
@@ -144,7 +144,7 @@ function numberIn(text: string, flag: string): number {
 }
 
 /** "1..4096" doubles. */
-export function parseRanks(text: string): number[] {
+function parseRanks(text: string): number[] {
   const range = /^(\d+)\.\.(\d+)$/.exec(text);
   const ranks = text.split(",").map(Number);
   if (range) {
@@ -184,4 +184,40 @@ function linesOf(recorded: RecordedStep, rows: readonly Predicted[]): string[] {
       )
     ),
   ];
+}
+
+// The latency and the rate of a network, from measured all-reduces.
+
+interface FittedLink {
+  readonly alpha: number;
+  readonly beta: number;
+}
+
+/** Sizes from here on are of a bucket's kind: caches and single packets matter less. */
+const LONG = 2 ** 20;
+
+/**
+ * A line through times by bytes, in which each size counts by its own share and not by its length. Two ranks send each other
+ * half of the sums twice, and more ranks 2 (n - 1) / n of them.
+ */
+export function fittedLink(
+  measured: readonly Pick<AllReduceTiming, "bytes" | "seconds">[],
+  ranks: number,
+): FittedLink {
+  const long = measured.filter(({ bytes }) => bytes >= LONG);
+  const points = long.length >= 2 ? long : measured;
+  const factor = 2 * (ranks - 1) / ranks;
+  // Least squares of (a + b x - t) / t.
+  let [w, wx, wxx, wt, wxt] = [0, 0, 0, 0, 0];
+  for (const { bytes, seconds } of points) {
+    const weight = 1 / seconds ** 2, x = factor * bytes;
+    w += weight;
+    wx += weight * x;
+    wxx += weight * x * x;
+    wt += weight * seconds;
+    wxt += weight * x * seconds;
+  }
+  const beta = (w * wxt - wx * wt) / (w * wxx - wx * wx);
+  const both = Math.max(0, (wt - beta * wx) / w);
+  return { alpha: both / 2, beta };
 }

@@ -11,7 +11,7 @@ import { loaderThreads, openDevice } from "../../core/train/device.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import { withUserCode } from "../user_code.ts";
 
-export interface FoundLibtorches {
+interface FoundLibtorches {
   readonly resolved: Resolved;
   readonly device: Device;
   readonly built: Built;

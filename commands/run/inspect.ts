@@ -12,7 +12,7 @@ import { parseOptions } from "../../core/settings/options.ts";
 import { findSetting, isSettingGroup } from "../../core/settings/settings.ts";
 import { isFolder, namesIn } from "../../core/data/arrays/files.ts";
 import { messageOf, UserError } from "../../core/base/errors.ts";
-import { formatBytes, formatCount, formatDuration, formatPlural } from "../../core/base/format.ts";
+import { formatBytes, formatCount, formatDuration, formatPlural, inColumns } from "../../core/base/format.ts";
 import { inspectWandb, isWandb } from "./inspect_wandb.ts";
 import { dirname, join } from "../../deps/path.ts";
 import { type Attempt, endOfAttempt, type Lineage, lineageNow, lineagePath } from "../../core/run/lineage.ts";
@@ -248,7 +248,7 @@ function renderRun(path: string, { run, parent, goodput_percent: goodput, attemp
       : []),
     ...(left.length < attempts.length ? [`  the last ${SHOWN} (--json has all):`] : []),
   ];
-  return [...head, ...aligned(left.map(row))];
+  return [...head, ...inColumns(left.map(row))];
 }
 
 function row(attempt: Attempt): string[] {
@@ -270,11 +270,6 @@ function row(attempt: Attempt): string[] {
     `${endOfAttempt(attempt)} after ${formatDuration(last_seen - started)}`,
     `lost: ${costs.join(", ")}`,
   ].map((cell) => printable(String(cell)));
-}
-
-function aligned(rows: readonly string[][]): string[] {
-  const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i].length)));
-  return rows.map((row) => row.map((cell, i) => cell.padEnd(widths[i])).join("  ").trimEnd());
 }
 
 const field = (value: Json | undefined, key: string): Json | undefined =>

@@ -16,7 +16,7 @@ import {
 } from "../../core/data/preview/picture.ts";
 import { printable } from "../../core/base/file_bytes.ts";
 
-export interface DataOptions {
+interface DataOptions {
   readonly type: string;
   readonly json: boolean;
   readonly verify: boolean;

@@ -15,7 +15,7 @@ import { CUDA_RELEASES, NEWEST, RELEASES } from "../../ffi/libraries/releases.ts
 import { BACKENDS } from "../../ffi/gpu/backends.ts";
 import { driversCuda } from "../../ffi/machine.ts";
 import { resolve } from "../../deps/path.ts";
-import { findMpi } from "../../ffi/mpi/find.ts";
+import { mpiEngine } from "../../core/ranks/engines.ts";
 
 const versionFor = (driver: number) =>
   Object.entries(CUDA_RELEASES).find(([, byArch]) => byArch[Deno.build.arch]?.driver === driver)?.[0] ??
@@ -187,7 +187,9 @@ async function mpich(
   architecture: string,
   say?: (line: string) => void,
 ): Promise<number> {
-  if (ifMissing && architecture === Deno.build.arch && findMpi().chosen) return 0;
+  if (ifMissing && architecture === Deno.build.arch && (await mpiEngine()).find(Deno.env.toObject()).chosen) {
+    return 0;
+  }
   const folder = await installMpich(undefined, say, architecture);
   say?.(
     `Ready: MPICH in ${folder}. Start ranks with \`hpctrain launch -n 2 -- ...\` or ${folder}/bin/mpiexec.`,

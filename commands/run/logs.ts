@@ -1,9 +1,10 @@
 // `hpctrain logs`: what a run or a job has printed, and with -f what it goes on to print.
+import { isFile } from "../../core/base/files.ts";
 import { delay } from "../../deps/async.ts";
 import { clean } from "../../core/base/terminal.ts";
 import { join } from "../../deps/path.ts";
-import { findRunOrJob } from "../../core/cluster/jobs.ts";
-import { errBeside } from "../../core/cluster/script/slurm.ts";
+import { findRunOrJob, outputOfJob } from "../../core/cluster/jobs.ts";
+import { errBeside } from "../../core/cluster/script/job.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { OPTIONS } from "../logs.ts";
@@ -44,9 +45,7 @@ function tellErrors(path: string): void {
 function fileOf(folder: string | null, job: string | null, saveDir: string, rank: string): string {
   const own = folder === null ? null : join(folder, `rank-${rank}.log`);
   if (own && isFile(own)) return own;
-  const ofJob = job === null
-    ? null
-    : ["slurm", "pbs"].map((name) => outputIn(join(saveDir, "logs", name), job)).find((path) => path);
+  const ofJob = job === null ? null : outputOfJob(saveDir, job);
   if (ofJob) return ofJob;
   const where = own ? `${own} is not there` : `nothing below ${join(saveDir, "logs")} is of the job ${job}`;
   const ranks = folder === null
@@ -56,24 +55,6 @@ function fileOf(folder: string | null, job: string | null, saveDir: string, rank
     ? `There are ${ranks.sort().slice(0, 8).join(", ")}.`
     : "Its events are shown by: hpctrain watch.";
   throw new UserError("usage", `There is no output to show: ${where}. ${hint}`);
-}
-
-/** "name_17.out", "name_17_3.out", "name.17.server.out": the job's own, else one of its array. */
-export function outputIn(folder: string, job: string): string | null {
-  const number = job.split(".")[0].replace(/[[\]]/g, "\\$&");
-  const ours = [`[_.]${number}$`, `[_.]${number}\\.[\\w.-]+$`, `[_.]${number}_\\d+$`].map((end) =>
-    new RegExp(end)
-  );
-  try {
-    const names = [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) =>
-      name.endsWith(".out")
-    )
-      .toSorted();
-    const found = ours.flatMap((own) => names.filter((name) => own.test(name.slice(0, -4))))[0];
-    return found ? join(folder, found) : null;
-  } catch {
-    return null; // no such folder
-  }
 }
 
 /** As it is, but for a terminal: what a rank has printed may hold anything. */
@@ -93,12 +74,4 @@ async function copy(file: Deno.FsFile): Promise<void> {
 
 function writeAll(bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length;) done += Deno.stdout.writeSync(bytes.subarray(done));
-}
-
-function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }

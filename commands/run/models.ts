@@ -3,7 +3,7 @@ import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import { loadDataReader, openData } from "../../core/data/open/open.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
-import { formatBytes, formatCount } from "../../core/base/format.ts";
+import { formatBytes, formatCount, inColumns } from "../../core/base/format.ts";
 import {
   type BlockCost,
   costOf,
@@ -90,7 +90,7 @@ function list({ config }: Resolved, json: boolean): void {
     `[${input.join(", ")}] -> ${outputs}`,
     about,
   ]);
-  console.log(columns([["model", "parameters", "for samples", ""], ...table], [1]).join("\n"));
+  console.log(inColumns([["model", "parameters", "for samples", ""], ...table], [1]).join("\n"));
   console.log(
     "One of them, block by block: hpctrain models NAME. Your own: hpctrain models my.pt2, my_model.ts.",
   );
@@ -194,7 +194,7 @@ function render(
       sizes(shape)
     }. FLOPs are of its forward pass (training takes three times as many); memory is what`,
     "its forward pass keeps for the backward pass, in f32.",
-    ...columns([["block", "gives", "parameters", "FLOPs", "memory"], ...blocks.map(row), total], [2, 3, 4]),
+    ...inColumns([["block", "gives", "parameters", "FLOPs", "memory"], ...blocks.map(row), total], [2, 3, 4]),
     ...fit
       ? [...fitLines(fit), kernelsLine(model, training, amd)]
       : ["How large a batch fits: add --gpu 80GB."],
@@ -227,16 +227,7 @@ function fitLines({ gpuBytes, fixed, ways }: MemoryFit): string[] {
     `On a GPU with ${formatBytes(gpuBytes)}: ${
       formatBytes(fixed)
     } for weights, gradients and AdamW, and an estimate of`,
-    ...columns(batches, []),
+    ...inColumns(batches),
     "A captured step has memory of its own beside that of the first steps; larger batches run op by op (--no-compile).",
   ];
-}
-
-/** Cells in line; the columns named are numbers, and end in line. */
-function columns(rows: readonly (readonly string[])[], numbers: readonly number[]): string[] {
-  const widths = rows[0].map((_, i) => Math.max(...rows.map((row) => row[i].length)));
-  return rows.map((row) =>
-    row.map((cell, i) => numbers.includes(i) ? cell.padStart(widths[i]) : cell.padEnd(widths[i])).join("  ")
-      .trimEnd()
-  );
 }

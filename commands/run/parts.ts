@@ -43,7 +43,7 @@ export function whole(config: Config, { origin }: Resolved): Config {
     : { ...config, data };
 }
 
-export const withoutOwnFiles = (config: Config): Config => ({
+const withoutOwnFiles = (config: Config): Config => ({
   ...config,
   data: { ...config.data, validation_path: "", test_path: "" },
 });

@@ -5,7 +5,7 @@ import { findRun, NEWEST_RUN, readRun, type RunData } from "../../core/run/run_d
 import { beginningOf } from "../../core/data/arrays/paths.ts";
 import { basename } from "../../deps/path.ts";
 import { reportPage } from "../../core/outputs/report/page.ts";
-import { reportFileName } from "../../core/outputs/report/file_name.ts";
+import { reportFileName } from "../../core/outputs/report/html.ts";
 import { OPTIONS, USAGE } from "../report.ts";
 import { writePage } from "./write_page.ts";
 

@@ -30,7 +30,7 @@ import {
 } from "../../core/cluster/sweep/trials.ts";
 import type { WatchOptions } from "../../core/cluster/sweep/watch_thread.ts";
 import { rankContext } from "../../core/ranks/context.ts";
-import { printSweepEnd } from "./sweep.ts";
+import { printSweepEnd } from "./sweep_plan.ts";
 
 const say = (line: string): void => console.log(line);
 

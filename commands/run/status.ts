@@ -1,9 +1,7 @@
 // `hpctrain status`: in a few lines how a run stands, from its files and the scheduler.
-import { findRunOrJob, type JobState, jobState, withJob } from "../../core/cluster/jobs.ts";
-import { errBeside } from "../../core/cluster/script/slurm.ts";
+import { findRunOrJob, type JobState, jobState, outputOfJob, withJob } from "../../core/cluster/jobs.ts";
+import { errBeside } from "../../core/cluster/script/job.ts";
 import { clean } from "../../core/base/terminal.ts";
-import { join } from "../../deps/path.ts";
-import { outputIn } from "./logs.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatDuration, formatValue } from "../../core/base/format.ts";
@@ -67,9 +65,7 @@ interface JobOutput {
 }
 
 function outputOf(saveDir: string, job: string, answer: JobState | null): JobOutput | null {
-  const path =
-    ["slurm", "pbs"].map((name) => outputIn(join(saveDir, "logs", name), job)).find((found) => found) ??
-      answer?.output;
+  const path = outputOfJob(saveDir, job) ?? answer?.output;
   if (!path) return null;
   for (const file of [errBeside(path), path]) {
     const last = lastLine(file);

@@ -1,7 +1,6 @@
 // `hpctrain sweep`: one training for each combination of values, or for those that a search chooses, as one job array
 // or on this machine; `sweep status`, `sweep best` and `sweep report` look at them, `sweep run` is what the jobs do.
 import { join } from "../../deps/path.ts";
-import { drawnPoints, grid, readAxes, runNames, type SweepRequest } from "../../core/cluster/sweep/axes.ts";
 import {
   countsOf,
   findSweep,
@@ -16,33 +15,28 @@ import {
   writeSweep,
 } from "../../core/cluster/sweep/runs.ts";
 import { goalOf } from "../../core/cluster/sweep/metric.ts";
-import { joinedSpace, readSearchFile, type SearchFile, spaceOfAxes } from "../../core/cluster/sweep/space.ts";
-import { runCount, searchOf } from "../../core/cluster/sweep/search.ts";
-import { hasOldRuns, isSearch } from "../../core/cluster/sweep/trials.ts";
-import { commandWithoutSecrets } from "../../core/base/secrets.ts";
+import { runCount } from "../../core/cluster/sweep/search.ts";
+import { isSearch } from "../../core/cluster/sweep/trials.ts";
 import { thisProgram } from "../../core/base/shell.ts";
-import { didYouMean } from "../../core/base/suggest.ts";
-import { looksLikeFlag, parseOptions, splitFlag, splitOwnOptions } from "../../core/settings/options.ts";
+import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
-import { type Config, findSetting, FLAGS } from "../../core/settings/settings.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
-import { formatPlural } from "../../core/base/format.ts";
 import { pathExists } from "../../core/base/files.ts";
 import { readEvents } from "../../core/run/event_log.ts";
-import { VERSION } from "../../core/base/version.ts";
-import { PLAN_OPTIONS, SWEEP_OPTIONS } from "../sweep.ts";
+import { OPTIONS } from "../sweep.ts";
+import { planSweep, printSweepEnd } from "./sweep_plan.ts";
 
 export const USAGE =
   "hpctrain sweep [FILE] --lr 1e-4,3e-4 [--set KEY=A,B] [--search KIND --max-runs N] [--local | --submit] | sweep status|best|report [NAME]";
 
 type Own = ReturnType<typeof optionsOf>;
 
-const optionsOf = (words: readonly string[]) => parseOptions(words, SWEEP_OPTIONS, USAGE).options;
+const optionsOf = (words: readonly string[]) => parseOptions(words, OPTIONS, USAGE).options;
 
 export async function sweep(argv: string[]): Promise<number> {
   const [verb, ...words] = argv;
   if (verb === "run") return await runOne(words);
-  const { own, rest } = splitOwnOptions(argv, SWEEP_OPTIONS);
+  const { own, rest } = splitOwnOptions(argv, OPTIONS);
   const options = optionsOf(own);
   if (verb === "status" || verb === "best" || verb === "report") {
     return await show(verb, rest.slice(1), options);
@@ -56,181 +50,17 @@ export async function sweep(argv: string[]): Promise<number> {
   if (options.local) {
     return await locally(sweep, folder, remaining, jobs === undefined ? 1 : runCount("parallel", jobs));
   }
-  const { asArray } = await import("./sbatch.ts");
-  const { pbs, submit } = options;
-  const typed = ["hpctrain", "sweep", ...argv];
+  const { asArray } = await import("./job.ts");
   return await asArray({
     sweep,
     folder,
     remaining,
     words: fixed,
-    typed,
-    pbs,
+    typed: ["hpctrain", "sweep", ...argv],
+    scheduler: options.pbs ? "pbs" : "slurm",
     jobs,
-    how: submit ? "submit" : "write",
+    how: options.submit ? "submit" : "write",
   });
-}
-
-export interface PlannedSweep {
-  readonly sweep: Sweep;
-  readonly folder: string;
-  /** Numbers of the runs that are not done. */
-  readonly remaining: readonly number[];
-  /** Flags that all runs have. */
-  readonly fixed: readonly string[];
-  /** Runs at the same time, as it was typed. */
-  readonly jobs: string | undefined;
-  /** It is new or has more runs, which is not noted yet. */
-  readonly changed: boolean;
-  readonly summary: string;
-}
-
-/** Plans the sweep of these words, or the one that they go on with. Writes nothing. */
-export function planSweep(
-  words: readonly string[],
-  given: PlanOptions,
-  typed: readonly string[],
-  usage: string,
-): PlannedSweep {
-  const { file, rest } = searchFileIn(words, usage);
-  const options = { ...file?.options, ...withoutUnset(given) };
-  const axes = readAxes(rest, usage);
-  if (axes.axes.length === 0 && !file?.space.length) {
-    throw new UserError(
-      "usage",
-      "A sweep needs a setting with several values, such as --lr 1e-4,3e-4,1e-3 or --set model.hidden_size=64,128.",
-    );
-  }
-  const { config } = resolveSettings({ argv: [...axes.fixed], env: Deno.env.toObject(), usage });
-  const request = sweepOf(axes, options, typed, config, file);
-  const { folder, sweep, made, changed } = place(request, config.output.save_dir, options.name);
-  const settled = isSearch(sweep) ? ["done", "pruned", "failed"] : ["done"];
-  const states = sweepRows(folder, sweep).map(({ state }) => state);
-  const numbers = Array.from({ length: sweep.search?.maxRuns ?? states.length }, (_, i) => i);
-  const remaining = numbers.filter((i) => !settled.includes(states[i]));
-  const all = formatPlural(numbers.length, "run");
-  const summary = `Sweep ${sweep.name} in ${folder}: ${
-    made ? all : `${remaining.length} of ${all} not done yet`
-  }`;
-  return {
-    sweep,
-    folder,
-    remaining,
-    fixed: axes.fixed,
-    jobs: options.jobs ?? options.parallel,
-    changed,
-    summary,
-  };
-}
-
-/** A first word that is no flag is the file of a search. */
-function searchFileIn(
-  words: readonly string[],
-  usage: string,
-): { file: SearchFile | null; rest: readonly string[] } {
-  const [first] = words;
-  if (first === undefined || looksLikeFlag(first)) return { file: null, rest: words };
-  if (!pathExists(first)) {
-    const hint = didYouMean(first, ["status", "best", "report"]);
-    throw new UserError("usage", `"${first}" is no file of a search and no flag.${hint} Usage: ${usage}`);
-  }
-  return { file: readSearchFile(first), rest: words.slice(1) };
-}
-
-const withoutUnset = (options: PlanOptions): Partial<PlanOptions> =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-
-type PlanOptions = Pick<Own, keyof typeof PLAN_OPTIONS>;
-
-function sweepOf(
-  { fixed: typed, axes }: SweepRequest,
-  options: Partial<PlanOptions>,
-  command: readonly string[],
-  { output, training }: Config,
-  file: SearchFile | null,
-): Sweep {
-  const { random, search } = options, called = options.name ?? "sweep", metric = options.metric ?? "val_loss";
-  if (!/^[\w][\w.+-]{0,60}$/.test(called)) {
-    throw new UserError(
-      "usage",
-      `--name "${called}" should be of letters, digits, dots, dashes and underscores, at most 60.`,
-    );
-  }
-  const seed = training.seed;
-  const fixed = typed.filter((word) => !word.startsWith("--set=cluster.env=")); // the script has them, and others can't read it
-  const about = {
-    format: 1,
-    version: VERSION,
-    name: called,
-    command: commandWithoutSecrets(command),
-    saveDir: output.save_dir,
-    metric,
-  } as const;
-  if (search !== undefined || file !== null) {
-    if (random !== undefined) {
-      throw new UserError(
-        "usage",
-        "--random N is short for a search: give --search random --max-runs N alone.",
-      );
-    }
-    const space = joinedSpace(file?.space ?? [], spaceOfAxes(axes));
-    const chosen = searchOf({ ...options, search: search ?? "grid" }, space, seed);
-    return { ...about, runs: [], fixed, goal: goalOf(metric, options.goal), search: chosen };
-  }
-  refuseWithoutSearch(options);
-  const points = random === undefined ? grid(axes) : drawnPoints(axes, runCount("random", random), seed);
-  const names = runNames(called, axes, points);
-  const runs = points.map((point, i) => ({
-    run: names[i],
-    words: [...fixed, ...axes.map(({ before }, k) => before + point[k])],
-    values: Object.fromEntries(axes.map((axis, k) => [axis.name, point[k]])),
-  }));
-  const goal = options.goal === undefined ? {} : { goal: goalOf(metric, options.goal) };
-  return { ...about, runs, ...goal };
-}
-
-function refuseWithoutSearch(options: Partial<PlanOptions>): void {
-  const name = (["max-runs", "first-rung", "reduce"] as const).find((one) => options[one] !== undefined);
-  if (name === undefined) return;
-  throw new UserError("usage", `--${name} belongs to a search: add --search random, tpe or asha.`);
-}
-
-/** A longer time, another queue: the same runs all the same. */
-const isOfTheJob = (word: string): boolean => {
-  const { name, value = "" } = splitFlag(word);
-  const path = name === "set" ? findSetting(value.split("=")[0])?.path : FLAGS.get(name)?.declared.path;
-  return path?.startsWith("cluster.") ?? false;
-};
-
-/** The same runs under the same name are the same sweep, which goes on; others are another one. */
-function place(made: Sweep, saveDir: string, request: string | undefined) {
-  const sweeps = join(saveDir, "sweeps");
-  const own = (words: readonly string[]) => words.filter((word) => !isOfTheJob(word));
-  // More runs of a search are the same search.
-  const trained = ({ runs, search, fixed = [], metric, goal }: Sweep) =>
-    JSON.stringify(
-      search ? [own(fixed), metric, goal, { ...search, maxRuns: 0 }] : runs.map(({ words }) => own(words)),
-    );
-  const same = (old: Sweep) => trained(old) === trained(made);
-  for (let number = 1;; number++) {
-    const name = number === 1 ? made.name : `${made.name}-${number}`;
-    const folder = join(sweeps, name);
-    const old = readSweep(folder);
-    if (old && same(old)) {
-      const maxRuns = made.search?.maxRuns, fixed = made.fixed;
-      const sweep = old.search && maxRuns ? { ...old, fixed, search: { ...old.search, maxRuns } } : old;
-      return { folder, sweep, made: false, changed: sweep !== old };
-    }
-    if (old && request !== undefined) {
-      throw new UserError(
-        "usage",
-        `The sweep ${request} in ${folder} has other runs: choose another --name, or remove that folder.`,
-      );
-    }
-    if (old || (made.search && hasOldRuns({ ...made, name }, request))) continue;
-    const runs = made.runs.map((one) => ({ ...one, run: name + one.run.slice(made.name.length) }));
-    return { folder, sweep: { ...made, name, runs }, made: true, changed: true };
-  }
 }
 
 async function locally(
@@ -251,14 +81,6 @@ async function locally(
   }, { atOnce, folder, say: (line) => console.log(line) });
   printSweepEnd(sweep, folder);
   return code;
-}
-
-export function printSweepEnd(sweep: Sweep, folder: string): number {
-  const rows = sweepRows(folder, sweep), [best] = ranked(rows, sweep.metric, sweep.goal);
-  if (best) console.log(`Best ${sweep.metric}: ${best.metric} of ${best.run}`);
-  else if (whyUnranked(rows) !== null) console.log(whyUnranked(rows));
-  console.log(`All of them: hpctrain sweep status ${folder}`);
-  return EXIT.done;
 }
 
 /** `sweep run FOLDER NUMBER [FLAGS]`: one training, which goes on from its checkpoint where it has one. */
@@ -339,7 +161,7 @@ const numbered = (row: SweepRow) => ({
   metric: row.metric !== null && Number.isFinite(row.metric) ? row.metric : null,
 });
 
-export function onlyOne(sweeps: string): string {
+function onlyOne(sweeps: string): string {
   const names = sweepNames(sweeps);
   if (names.length === 1) return names[0];
   throw new UserError(

@@ -1,14 +1,13 @@
 // `hpctrain sweep report`: the page of a sweep, as one HTML file.
 import { join } from "../../deps/path.ts";
-import { writeAll, writeAtomically } from "../../core/base/atomic.ts";
-import { EXIT, messageOf, UserError } from "../../core/base/errors.ts";
-import { formatBytes } from "../../core/base/format.ts";
+import { EXIT, UserError } from "../../core/base/errors.ts";
 import type { Goal } from "../../core/cluster/sweep/metric.ts";
 import { sweepPage } from "../../core/cluster/sweep/page.ts";
 import type { Sweep, SweepRow } from "../../core/cluster/sweep/runs.ts";
 import { isSearch, runsOfTrials } from "../../core/cluster/sweep/trials.ts";
 import { readEventLines, readLastEvents } from "../../core/run/event_log.ts";
 import { decodeEvent } from "../../core/run/events.ts";
+import { writePage } from "./write_page.ts";
 
 interface Reported {
   readonly folder: string;
@@ -34,16 +33,7 @@ export async function writeSweepPage(
     seconds: secondsOf(rows),
     now: Date.now() / 1000,
   });
-  const path = out ?? `${sweep.name}.html`, bytes = new TextEncoder().encode(page);
-  try {
-    writeAtomically(path, (file) => writeAll(file, bytes), { sync: false });
-  } catch (cause) {
-    const why = messageOf(cause).replace(/\.$/, "");
-    throw new UserError("usage", `${path} can't be written: ${why}. Name another file with --out FILE.`, {
-      cause,
-    });
-  }
-  console.log(`${path} (${formatBytes(bytes.length)})`);
+  writePage(out ?? `${sweep.name}.html`, page);
   return EXIT.done;
 }
 

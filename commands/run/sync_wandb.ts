@@ -1,4 +1,5 @@
 // `hpctrain sync-wandb`: uploads offline runs to a W&B server.
+import { isFolder } from "../../core/base/files.ts";
 import { basename, dirname, join } from "../../deps/path.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { EXIT, messageOf, UserError } from "../../core/base/errors.ts";
@@ -177,14 +178,6 @@ async function verify(
 function usualPlaces(saveDir = "."): string[] {
   return [join(saveDir, "logs"), join(saveDir, "wandb"), Deno.env.get("WANDB_DIR") ?? ""]
     .filter((place) => place !== "" && isFolder(place));
-}
-
-function isFolder(path: string): boolean {
-  try {
-    return Deno.statSync(path).isDirectory;
-  } catch {
-    return false;
-  }
 }
 
 function readHead(path: string): OfflineRun {

@@ -1,11 +1,35 @@
 // The existence and sameness of paths, and locks on files and folders that end with the process, however it ends.
 
-export function pathExists(path: string): boolean {
+/** Through links; null where nothing can be seen. */
+export function statOf(path: string): Deno.FileInfo | null {
   try {
-    Deno.statSync(path);
-    return true;
+    return Deno.statSync(path);
   } catch {
-    return false;
+    return null;
+  }
+}
+
+export const pathExists = (path: string): boolean => statOf(path) !== null;
+
+export const isFile = (path: string): boolean => statOf(path)?.isFile ?? false;
+
+export const isFolder = (path: string): boolean => statOf(path)?.isDirectory ?? false;
+
+/** Null where it can't be read. */
+export function readText(path: string): string | null {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return null;
+  }
+}
+
+/** The names in it, in order; none where it can't be read. */
+export function entriesIn(folder: string): string[] {
+  try {
+    return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+  } catch {
+    return [];
   }
 }
 

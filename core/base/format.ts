@@ -67,3 +67,12 @@ const two = (n: number) => String(n).padStart(2, "0");
 
 /** Log scrapers know the spelling of Python and C: "nan", "inf", "-inf". */
 const spelled = (value: number) => Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
+
+/** Cells in line; the columns named are numbers, and end in line. */
+export function inColumns(rows: readonly (readonly string[])[], numbers: readonly number[] = []): string[] {
+  const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i].length)));
+  return rows.map((row) =>
+    row.map((cell, i) => numbers.includes(i) ? cell.padStart(widths[i]) : cell.padEnd(widths[i])).join("  ")
+      .trimEnd()
+  );
+}

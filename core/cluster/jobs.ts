@@ -4,6 +4,7 @@ import { findRun, NEWEST_RUN, runsIn } from "../run/run_data.ts";
 import { readLineage } from "../run/lineage.ts";
 import { messageOf, UserError } from "../base/errors.ts";
 import { slug } from "./script/job.ts";
+import { COMMANDS } from "./script/scheduler.ts";
 import type { RunStatus } from "../run/status.ts";
 import { askProgram } from "../ranks/job/scheduler.ts";
 
@@ -78,7 +79,7 @@ export async function jobState(job: string, ask: Ask = askProgram): Promise<JobS
 }
 
 /** True where a scheduler answers at all. */
-export const hasScheduler = async (ask: Ask = askProgram): Promise<boolean> =>
+const hasScheduler = async (ask: Ask = askProgram): Promise<boolean> =>
   await ask(["squeue", "--version"]) !== null || await ask(["qstat", "--version"]) !== null;
 
 const UNENDED = ["running", "starting", "silent", "requeued"];
@@ -167,6 +168,28 @@ export async function cancelJob(job: string): Promise<string> {
     "usage",
     `There is neither scancel nor qdel here to end the job ${job}: do it on a login node.`,
   );
+}
+
+/** A scheduler catches what a job prints below the logs of its runs. */
+export const outputOfJob = (saveDir: string, job: string): string | undefined =>
+  Object.keys(COMMANDS).flatMap((name) => outputIn(join(saveDir, "logs", name), job) ?? [])[0];
+
+/** "name_17.out", "name_17_3.out", "name.17.server.out": the job's own, else one of its array. */
+export function outputIn(folder: string, job: string): string | null {
+  const number = job.split(".")[0].replace(/[[\]]/g, "\\$&");
+  const ours = [`[_.]${number}$`, `[_.]${number}\\.[\\w.-]+$`, `[_.]${number}_\\d+$`].map((end) =>
+    new RegExp(end)
+  );
+  try {
+    const names = [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) =>
+      name.endsWith(".out")
+    )
+      .toSorted();
+    const found = ours.flatMap((own) => names.filter((name) => own.test(name.slice(0, -4))))[0];
+    return found ? join(folder, found) : null;
+  } catch {
+    return null; // no such folder
+  }
 }
 
 /** The job's variables may hold a secret. */

@@ -62,7 +62,7 @@ export function allReduceSeconds(bytes: number, ranks: number, { alpha, beta }: 
 const DIRECT = 8;
 
 /** Ranks of a node add up among themselves first, then nodes do. */
-export function clusterAllReduce(bytes: number, ranks: number, cluster: Cluster): number {
+function clusterAllReduce(bytes: number, ranks: number, cluster: Cluster): number {
   const own = Math.min(ranks, cluster.ranksPerNode), nodes = Math.ceil(ranks / cluster.ranksPerNode);
   return allReduceSeconds(bytes, own, cluster.within) + allReduceSeconds(bytes, nodes, cluster.between);
 }
@@ -96,7 +96,7 @@ export function predictedBuckets(blocks: readonly number[], least: number): Buck
  * Buckets go out one after the other as soon as they are whole, and what communication computes on the host is missing to
  * backward.
  */
-export function passSeconds(
+function passSeconds(
   compute: number,
   blocks: readonly number[],
   ranks: number,
@@ -171,7 +171,7 @@ function survival(
   return { interval, useful: Math.max(0, (1 - lost) * interval / (interval + save.stall)) };
 }
 
-export interface Suggestion {
+interface Suggestion {
   readonly bucketMegabytes: number;
   readonly accumulation: number;
   readonly predicted: Predicted;

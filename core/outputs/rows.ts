@@ -118,7 +118,7 @@ function merge(row: RowValues, values: RowValues): void {
   for (const [name, value] of values) row.set(name, value);
 }
 
-export function endsEpoch(step: number, pace: EpochPosition): boolean {
+function endsEpoch(step: number, pace: EpochPosition): boolean {
   const inEpoch = step - pace.step + pace.stepInEpoch;
   return inEpoch % pace.stepsPerEpoch === 0 || step === pace.maxSteps;
 }

@@ -25,9 +25,6 @@ const TIMES_FIELDS = Object.entries<EventField>(EVENT_FIELDS.times).map(([field,
   perStep: unit === "seconds",
 }));
 
-/** The names of a step's numbers, whether or not a run has them. */
-export const STEP_NAMES: readonly string[] = ["epoch", ...STEP_FIELDS.map(({ name }) => name)];
-
 /** True where a step's `slow` fields are due. */
 export function slowClock(): (t: number) => boolean {
   let last = -Infinity;

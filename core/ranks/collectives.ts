@@ -6,7 +6,7 @@ import type { SettingChoice } from "../settings/values.ts";
 import { type CpuBackend, openOnCpus, type OutOfBand } from "./cpu/backends.ts";
 import { type CollectiveName, COLLECTIVES } from "../../ffi/ranks/ring.ts";
 import { type FlightRecorder, openFlightRecorder } from "./flight_recorder.ts";
-import { gpuEngine, type GpuNeeds } from "./gpu_engine.ts";
+import { gpuEngine, type GpuNeeds } from "./engines.ts";
 import type { RankContext } from "./context.ts";
 import { copy_, view } from "../../ffi/ops.ts";
 import { tensor, toDevice, toNumbers, zeros } from "../../ffi/make.ts";

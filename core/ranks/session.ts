@@ -3,7 +3,7 @@
 import { join } from "../../deps/path.ts";
 import { cudaUuid } from "../../ffi/cuda.ts";
 import type { Device } from "../../ffi/tensor.ts";
-import { EXIT, UserError } from "../base/errors.ts";
+import { EXIT, messageOf, UserError } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
 import { asUserError } from "../models/user_error.ts";
 import { parseDuration } from "../settings/setting.ts";
@@ -45,7 +45,7 @@ export interface JoinOptions {
 }
 
 /** @internal */
-export interface SessionOptions extends JoinOptions {
+interface SessionOptions extends JoinOptions {
   /** Ranks meet at this barrier before the first of them leaves; without it each leaves when it is done. */
   readonly end?: string;
   /** Called when all ranks have met there. */
@@ -75,7 +75,7 @@ export async function withRanks<R>(
     await control.close();
     return result;
   } catch (error) {
-    team.collectives.abort(error instanceof Error ? error.message : String(error)); // a GPU may be in the midst of one
+    team.collectives.abort(messageOf(error)); // a GPU may be in the midst of one
     throw await reportFailure(control, error, options);
   }
 }

@@ -10,14 +10,14 @@ import type { Sink } from "../../core/run/output.ts";
 import { type AppendedFile, openAppended } from "../../core/outputs/append.ts";
 import { waitsForEvaluation } from "../../core/outputs/rows.ts";
 import { eachScalar, hasScalars, slowClock } from "../../core/outputs/scalars.ts";
-import { onceBegun, type TrackedRun } from "../../core/outputs/tracked_run.ts";
+import { onceBegun, type TrackedRun } from "../../core/outputs/tracked.ts";
 
 /** As mlflow.entities.RunStatus has them. */
 const STATUS = { running: 1, finished: 3, failed: 4, killed: 5 };
 
 export const openSink = (run: unknown): Sink => onceBegun(() => openMlflowRun(run as TrackedRun));
 
-export function openMlflowRun(run: TrackedRun): Sink {
+function openMlflowRun(run: TrackedRun): Sink {
   const store = resolve(run.path), experiment = makeExperiment(store, run.project);
   const known = run.resumed === null ? null : knownId(run.folder);
   const id = known ?? crypto.randomUUID().replaceAll("-", "");

@@ -4,7 +4,7 @@
 import { join } from "../../deps/path.ts";
 import { remove, writeAll } from "../../core/base/atomic.ts";
 import type { SearchJournal } from "../../core/cluster/sweep/journals.ts";
-import type { TrialEvaluation } from "../../core/cluster/sweep/rungs.ts";
+import type { TrialEvaluation } from "../../core/cluster/sweep/metric.ts";
 import { type SearchDimension, valueOf } from "../../core/cluster/sweep/space.ts";
 import { readTrials, type SearchSweep, type Trial } from "../../core/cluster/sweep/trials.ts";
 

@@ -4,7 +4,7 @@ import { writeAll, writeAtomically } from "../../core/base/atomic.ts";
 import { type Event, EVENT_FIELDS, type EventField, type SystemEvent } from "../../core/run/events.ts";
 import type { Sink } from "../../core/run/output.ts";
 import { eachScalar, hasScalars } from "../../core/outputs/scalars.ts";
-import { onceBegun, type TrackedRun } from "../../core/outputs/tracked_run.ts";
+import { onceBegun, type TrackedRun } from "../../core/outputs/tracked.ts";
 
 /** Prometheus asks about as often. */
 const EVERY_S = 5;
@@ -17,7 +17,7 @@ interface Gauge {
   readonly values: Map<string, number>;
 }
 
-export function openGauges({ run, path }: TrackedRun): Sink {
+function openGauges({ run, path }: TrackedRun): Sink {
   const scalars = new Map<string, number>(), machines = new Map<number, SystemEvent>();
   let step = 0, now = 0, wroteAt = -Infinity, code: number | null = null;
 

@@ -1,10 +1,18 @@
 // Simulations draw parameters from a prior; the first kind is projected maps of matter by 2LPT.
 import { key, uniform } from "../../core/base/random.ts";
-import { type Cosmology, linearPower } from "./theory.ts";
+import {
+  type Cosmology,
+  density,
+  displacement,
+  factors,
+  gaussianField,
+  linearPower,
+  secondSource,
+  simulationGrid,
+} from "./fields.ts";
 import { add, scalar } from "../../ffi/make.ts";
 import { mul } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import { density, displacement, factors, gaussianField, secondSource, simulationGrid } from "./fields.ts";
 
 export const PARAMETERS = ["omega_m", "omega_b", "h", "n_s", "sigma_8"] as const;
 export type Parameter = typeof PARAMETERS[number];

@@ -1,17 +1,20 @@
 // Maps as a weak-lensing survey sees them: convergence in tomographic bins, with shape noise, smoothing and a
 // footprint.
-import { type Cosmology, distanceTo, HUBBLE_LENGTH, linearPower } from "./theory.ts";
-import { key, uniform } from "../../core/base/random.ts";
-import { scope } from "../../ffi/tensor.ts";
 import {
+  type Cosmology,
   densitySheet,
   displacement,
+  distanceTo,
   factors,
   gaussianField,
+  HUBBLE_LENGTH,
+  linearPower,
   normalNumbers,
   secondSource,
   simulationGrid,
 } from "./fields.ts";
+import { key, uniform } from "../../core/base/random.ts";
+import { scope } from "../../ffi/tensor.ts";
 import { type BoxOptions, chosen, cosmologyOf, drawers, factsOf, type Simulation } from "./simulation.ts";
 
 /** Nothing beyond this redshift is simulated. */

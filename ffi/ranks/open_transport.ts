@@ -1,4 +1,3 @@
-import { openMpi } from "../mpi/mpi.ts";
 import { openShared, type SharedMemory } from "./shared.ts";
 import { type Connections, TcpTransport } from "./tcp.ts";
 import type { Transport } from "./transport.ts";
@@ -6,6 +5,8 @@ import type { Transport } from "./transport.ts";
 export type TransportOptions =
   | {
     readonly by: "mpi";
+    /** The module that opens it, by its address: MPI is a part of the program. */
+    readonly module: string;
     readonly path: string;
     /** There are more ranks than cores: a spinning rank keeps a core from those that it waits for. */
     readonly crowded: boolean;
@@ -13,13 +14,13 @@ export type TransportOptions =
   | { readonly by: "shm"; readonly memory: SharedMemory }
   | { readonly by: "tcp"; readonly connections: Connections };
 
-export function openTransport(
+export async function openTransport(
   by: TransportOptions,
   rest: (polls: number, crowded: boolean) => void = () => {},
-): Transport {
+): Promise<Transport> {
   switch (by.by) {
     case "mpi":
-      return openMpi(by.path, (polls) => rest(polls, by.crowded));
+      return (await import(by.module)).openMpi(by.path, (polls: number) => rest(polls, by.crowded));
     case "shm":
       return openShared(by.memory);
     case "tcp":

@@ -149,7 +149,10 @@ function table(results: ReadonlyMap<string, Result>): string {
 }
 
 /** Tests of their neighbours name none of these; of others some are named still. */
-const OF_SUITE = ["mlflow", "prometheus", "tpe", "coordinates", "bpe", "webdataset", "imagepairs", "nccl"];
+const OF_SUITE = [
+  ...["mlflow", "prometheus", "tpe", "coordinates", "bpe", "webdataset", "imagepairs"],
+  ...["nccl", "mpi", "slurm", "pbs", "sweep", "logs"],
+];
 
 /** Three of them, by the digits of a commit's hash. */
 function chosen(names: readonly string[], commit: string): string[] {

@@ -11,7 +11,15 @@ export interface Edit {
 
 export interface Part {
   readonly name: string;
-  readonly kind: "extension" | "kind of data" | "output" | "model" | "command" | "engine" | "floor";
+  readonly kind:
+    | "extension"
+    | "kind of data"
+    | "output"
+    | "model"
+    | "command"
+    | "engine"
+    | "scheduler"
+    | "floor";
   /** Files and folders. */
   readonly takes: readonly string[];
   readonly edits: readonly Edit[];
@@ -61,10 +69,12 @@ const KINDS: Readonly<Record<string, Part["kind"]>> = {
   outputs: "output",
   formats: "kind of data",
   models: "model",
-  engines: "engine",
+  gpuEngines: "engine",
+  cpuEngines: "engine",
+  schedulers: "scheduler",
 };
 /** Only these parts call this of the native layer. */
-const OF_FFI: Readonly<Record<string, readonly string[]>> = { nccl: ["ffi/nccl"] };
+const OF_FFI: Readonly<Record<string, readonly string[]>> = { nccl: ["ffi/nccl"], mpi: ["ffi/mpi"] };
 
 function listed(program: readonly string[]): Part[] {
   const lines = linesOfList().filter(({ seam }) => seam !== "compilers"), // a floor, below
@@ -148,6 +158,5 @@ function floors(program: readonly string[]): Part[] {
   return [
     floor("core/export", ["core/export", ...folders, ...command.takes], [...command.edits, ...list]),
     floor("core/compile", ["core/compile", ...compiled], [compiler.edit], [...readers, ...users]),
-    floor("mpi", ["ffi/mpi"]),
   ];
 }

@@ -1,8 +1,7 @@
 // Words -> job scripts: the ready ones in docs/scripts, and what is refused.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { prepareJob, SLURM } from "../../commands/run/sbatch.ts";
-import { PBS } from "../../commands/run/qsub.ts";
+import { prepareJob } from "../../commands/run/job.ts";
 import { renderPbs } from "../../core/cluster/script/pbs.ts";
 import { renderSlurm } from "../../core/cluster/script/slurm.ts";
 import { UserError } from "../../core/base/errors.ts";
@@ -12,7 +11,7 @@ import { ROOT } from "../integration/program.ts";
 
 const prepare = (line: string | string[], env: Record<string, string> = {}) => {
   const [command, ...argv] = typeof line === "string" ? line.split(" ") : line;
-  return prepareJob(argv, command === "qsub" ? PBS : SLURM, { env, program: ["./hpctrain"] });
+  return prepareJob(argv, command === "qsub" ? "pbs" : "slurm", { env, program: ["./hpctrain"] });
 };
 const directives = async (line: string) =>
   (await prepare(line)).script.split("\n").filter((text) => /^#(SBATCH|PBS) /.test(text));

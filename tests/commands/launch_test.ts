@@ -4,7 +4,7 @@ import { launch, localRanks } from "../../commands/run/launch.ts";
 import { cpuCount } from "../../core/base/topology.ts";
 import { gpuCount } from "../../core/base/gpus.ts";
 import { madeOf } from "../core/base/made_topology.ts";
-import { mpiLauncher } from "../../core/ranks/launch/start.ts";
+import { mpiLauncher } from "../../core/ranks/mpi/launcher.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { mpich, openMpi } from "../mpi.ts";
 

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { range, stepsOf, writeRun } from "../core/outputs/wandb/sync/rig.ts";
-import { CONFUSION } from "../../core/outputs/wandb/confusion.ts";
+import { CONFUSION } from "../../core/outputs/wandb/media.ts";
 import { WandbRun } from "../../core/outputs/wandb/sink.ts";
 import { at, exit, parsed, recordsOf, setupIn, step, sync, WANDBS } from "../core/outputs/wandb/runs.ts";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";

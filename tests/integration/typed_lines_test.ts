@@ -7,7 +7,7 @@
 // server, and tests/integration/sync_wandb_test.ts types them beside a stand-in for it.
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { join } from "@std/path";
-import { prepareJob, SLURM } from "../../commands/run/sbatch.ts";
+import { prepareJob } from "../../commands/run/job.ts";
 import { COMMAND, environment, eventsOf, filesIn, finish, inTemp, type Result } from "./program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./slurm/bed.ts";
 
@@ -352,7 +352,7 @@ for (
       for (const [file, preset, nodes, gpus] of scripts) {
         const made =
           `--preset ${preset} --nodes ${nodes} --gpus-per-node ${gpus} --cpus-per-task 2 --job-name ${file}`;
-        const { script } = await prepareJob(made.split(" "), SLURM, { env: {}, program: [stub] });
+        const { script } = await prepareJob(made.split(" "), "slurm", { env: {}, program: [stub] });
         Deno.writeTextFileSync(join(cwd, `${file}.sh`), script);
       }
       const [job] = await jobsOf(`unset \${!HPCTRAIN_*} TRAIN_SAMPLES; ${line}`, cwd);

@@ -1,5 +1,6 @@
 // The parts that every check shares: findings with fixes, their table, and readers that neither throw nor
 // hang.
+import { readText } from "../../base/files.ts";
 import { formatPlural } from "../../base/format.ts";
 
 /** "bad" fails training here; "warn" slows or shortens it. */
@@ -65,21 +66,7 @@ export function findingsSummary(lines: readonly Finding[]): string {
 
 export const exitCode = (lines: readonly Finding[]): number => worst(lines) === "bad" ? 1 : 0;
 
-export function textIn(path: string): string {
-  try {
-    return Deno.readTextFileSync(path);
-  } catch {
-    return "";
-  }
-}
-
-export function entriesIn(folder: string): string[] {
-  try {
-    return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
-  } catch {
-    return [];
-  }
-}
+export const textIn = (path: string): string => readText(path) ?? "";
 
 export function onPath(name: string, env: Readonly<Record<string, string>>): string | null {
   for (const folder of (env.PATH ?? "").split(":").filter((at) => at.startsWith("/"))) {

@@ -3,70 +3,39 @@ import { join } from "../../../deps/path.ts";
 import type { Resolved } from "../../settings/resolve.ts";
 import { gpuCount } from "../../base/gpus.ts";
 import { placeFlags } from "../../ranks/context.ts";
-import {
-  type AllocationFacts,
-  gatherAllocation,
-  gatherScheduler,
-  judgeAllocation,
-  judgeScheduler,
-  type SchedulerFacts,
-} from "./job.ts";
-import {
-  type ClockFacts,
-  type CoresFacts,
-  type DomainsFacts,
-  gatherCores,
-  gatherDomains,
-  gatherLimits,
-  gatherMemory,
-  gatherSystem,
-  judgeClock,
-  judgeCores,
-  judgeDomains,
-  judgeLimits,
-  judgeMemory,
-  judgeSystem,
-  type LimitsFacts,
-  type MemoryFacts,
-  type SystemFacts,
-} from "./system.ts";
-import { gatherGpu, type GpuFacts, judgeGpu } from "./gpu.ts";
-import { gatherSlingshot, judgeSlingshot, type SlingshotFacts } from "./slingshot.ts";
-import {
-  gatherLibtorch,
-  gatherMpi,
-  gatherNccl,
-  judgeLibtorch,
-  judgeMpi,
-  judgeNccl,
-  type LibtorchFacts,
-  type MpiFacts,
-  type NcclFacts,
-} from "./libraries.ts";
+import { jobChecks } from "./job.ts";
+import { systemChecks } from "./system.ts";
+import { gpuCheck } from "./gpu.ts";
+import { slingshotCheck } from "./slingshot.ts";
+import { libraryChecks } from "./libraries.ts";
 import type { Finding } from "./check.ts";
-import { gatherNetwork, judgeNetwork, type NetworkFacts } from "./network.ts";
-import { type CheckedFolder, gatherStorage, judgeStorage, type StorageFacts } from "./storage.ts";
+import { networkCheck } from "./network.ts";
+import { type CheckedFolder, storageCheck } from "./storage.ts";
 import { pathExists } from "../../base/files.ts";
 import { beginningOf, isUrl } from "../../data/arrays/paths.ts";
 
+/** They are judged in this order. */
+const CHECKS = {
+  libtorch: libraryChecks.libtorch,
+  system: systemChecks.system,
+  gpu: gpuCheck,
+  nccl: libraryChecks.nccl,
+  slingshot: slingshotCheck,
+  mpi: libraryChecks.mpi,
+  ...jobChecks,
+  cores: systemChecks.cores,
+  domains: systemChecks.domains,
+  memory: systemChecks.memory,
+  network: networkCheck,
+  storage: storageCheck,
+  limits: systemChecks.limits,
+  clock: systemChecks.clock,
+};
+
 /** `--json` prints these; tests have those of other machines. */
-export interface MachineFacts {
-  readonly system: SystemFacts;
-  readonly libtorch: LibtorchFacts;
-  readonly gpu: GpuFacts;
-  readonly nccl: NcclFacts;
-  readonly mpi: MpiFacts;
-  readonly scheduler: SchedulerFacts;
-  readonly allocation: AllocationFacts;
-  readonly cores: CoresFacts;
-  readonly domains: DomainsFacts;
-  readonly memory: MemoryFacts;
-  readonly network: NetworkFacts;
-  readonly slingshot: SlingshotFacts;
-  readonly storage: StorageFacts;
-  readonly limits: LimitsFacts;
-  readonly clock: ClockFacts;
-}
+export type MachineFacts = {
+  readonly [Name in keyof typeof CHECKS]: Parameters<(typeof CHECKS)[Name]["judge"]>[0];
+};
 
 type Env = Record<string, string>;
 
@@ -79,36 +48,36 @@ export async function examine(
   const { training, environment, data, distributed } = config;
   // The finder reads HPCTRAIN_LIBTORCH by itself and names it as the source.
   const explicit = environment.libtorch === env.HPCTRAIN_LIBTORCH ? "" : environment.libtorch;
-  const libtorch = gatherLibtorch(explicit);
+  const libtorch = CHECKS.libtorch.gather(explicit);
   const usable = libtorch.broken === null ? libtorch.chosen : null;
-  const gpu = gatherGpu(training.device, usable?.gpu, env);
-  const allocation = gatherAllocation(env, placeFlags(distributed), gpuCount(env));
+  const gpu = CHECKS.gpu.gather(training.device, usable?.gpu, env);
+  const allocation = CHECKS.allocation.gather(env, placeFlags(distributed), gpuCount(env));
   const { world, localWorld, nodes, nodeNames } = allocation;
   const onCpus = training.device === "cpu" || gpu.devices.length === 0;
   const mentioned = !["default", "preset"].includes(origin("data.num_workers").kind);
   const [scheduler, network, storage] = await Promise.all([
-    gatherScheduler(env),
-    gatherNetwork(nodeNames, nodes, distributed.network, env),
-    gatherStorage(foldersOf(config), PROBE_BYTES, PROBE_SECONDS, env),
+    CHECKS.scheduler.gather(env),
+    CHECKS.network.gather(nodeNames, nodes, distributed.network, env),
+    CHECKS.storage.gather(foldersOf(config), PROBE_BYTES, PROBE_SECONDS, env),
   ]);
   const servers = storage.places.flatMap(({ folder, probe }) =>
     probe?.refused === null ? [{ folder, ahead: probe.skew }] : []
   );
   return {
-    system: gatherSystem(),
+    system: CHECKS.system.gather(),
     libtorch,
     gpu,
-    nccl: await gatherNccl(usable, gpu.devices.length, env),
-    mpi: gatherMpi(world > 1 && onCpus, env),
+    nccl: await CHECKS.nccl.gather(usable, gpu.devices.length, env),
+    mpi: await CHECKS.mpi.gather(world > 1 && onCpus, env),
     scheduler,
     allocation,
-    cores: gatherCores(data.num_workers, mentioned, localWorld),
-    domains: gatherDomains(localWorld),
-    memory: gatherMemory(),
+    cores: CHECKS.cores.gather(data.num_workers, mentioned, localWorld),
+    domains: CHECKS.domains.gather(localWorld),
+    memory: CHECKS.memory.gather(),
     network,
-    slingshot: gatherSlingshot(gpu.devices.length > 0 ? gpu.kind : null, nodes, env),
+    slingshot: CHECKS.slingshot.gather(gpu.devices.length > 0 ? gpu.kind : null, nodes, env),
     storage,
-    limits: gatherLimits(localWorld),
+    limits: CHECKS.limits.gather(localWorld),
     clock: { now: Date.now() / 1000, servers },
   };
 }
@@ -133,20 +102,5 @@ function foldersOf({ output, data }: Resolved["config"]): CheckedFolder[] {
   ];
 }
 
-export const judgeFacts = (facts: MachineFacts): Finding[] => [
-  ...judgeLibtorch(facts.libtorch),
-  ...judgeSystem(facts.system),
-  ...judgeGpu(facts.gpu),
-  ...judgeNccl(facts.nccl),
-  ...judgeSlingshot(facts.slingshot),
-  ...judgeMpi(facts.mpi),
-  ...judgeScheduler(facts.scheduler),
-  ...judgeAllocation(facts.allocation),
-  ...judgeCores(facts.cores),
-  ...judgeDomains(facts.domains),
-  ...judgeMemory(facts.memory),
-  ...judgeNetwork(facts.network),
-  ...judgeStorage(facts.storage),
-  ...judgeLimits(facts.limits),
-  ...judgeClock(facts.clock),
-];
+export const judgeFacts = (facts: MachineFacts): Finding[] =>
+  Object.entries(CHECKS).flatMap(([name, { judge }]) => judge(facts[name as keyof MachineFacts] as never));

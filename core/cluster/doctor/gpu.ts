@@ -63,7 +63,7 @@ export interface GpuFacts {
 }
 
 /** Call it after libtorch was opened, where there is one: `libtorch` is its half for GPUs, undefined where there is none. */
-export function gatherGpu(
+function gatherGpu(
   asked: GpuFacts["asked"],
   libtorch: GpuKind | null | undefined,
   env: Readonly<Record<string, string>>,
@@ -337,3 +337,5 @@ function fixOf(facts: GpuFacts): string {
   }
   return `Try \`${tool}\` on this node; if it fails too, the node is at fault: take another (--exclude).`;
 }
+
+export const gpuCheck = { gather: gatherGpu, judge: judgeGpu };

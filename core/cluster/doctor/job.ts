@@ -5,7 +5,7 @@ import { type PlaceFlags, rankContext } from "../../ranks/context.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 
-export interface SchedulerFacts {
+interface SchedulerFacts {
   readonly name: "SLURM" | "PBS" | null;
   readonly program: string | null;
   readonly version: string | null;
@@ -69,7 +69,7 @@ export function judgeScheduler({ name, program, version, answers, job }: Schedul
   return [good(SCHEDULER, which)];
 }
 
-export interface AllocationFacts {
+interface AllocationFacts {
   readonly rank: number;
   readonly world: number;
   readonly localRank: number;
@@ -156,3 +156,8 @@ export function judgeAllocation(facts: AllocationFacts): Finding[] {
   const where = `${formatPlural(world, "rank")} on ${formatPlural(nodes, "node")}`;
   return [good(ALLOCATION, `${where}. ${said.replace(/\.$/, "")}`)];
 }
+
+export const jobChecks = {
+  scheduler: { gather: gatherScheduler, judge: judgeScheduler },
+  allocation: { gather: gatherAllocation, judge: judgeAllocation },
+};

@@ -4,6 +4,7 @@ import {
   findLibtorch,
   type FoundLibtorch,
   type Libtorch,
+  type Rejected,
   versionOfUse,
 } from "../../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../../ffi/library.ts";
@@ -11,11 +12,8 @@ import { ones, toNumbers } from "../../../ffi/make.ts";
 import { matmul } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { bad, type Finding, good, olderVersion, onPath, warn } from "./check.ts";
-import { findMpi, type FoundMpi } from "../../../ffi/mpi/find.ts";
-import { mpiVersion } from "../../../ffi/mpi/mpi.ts";
-import { mpiLauncher } from "../../ranks/launch/start.ts";
 import { messageOf } from "../../base/errors.ts";
-import { type FoundEngine, gpuEngine } from "../../ranks/gpu_engine.ts";
+import { type FoundEngine, gpuEngine, hasMpi, type MpiEngine, mpiEngine } from "../../ranks/engines.ts";
 
 export interface LibtorchFacts extends FoundLibtorch {
   readonly broken: string | null;
@@ -34,7 +32,7 @@ function whyBroken(chosen: NonNullable<FoundLibtorch["chosen"]>): string | null 
     const [sum] = scope(() => toNumbers(matmul(ones([1, MATRIX_SIDE]), ones([MATRIX_SIDE, 1]))));
     return sum === MATRIX_SIDE ? null : `a sum of ${MATRIX_SIDE} ones comes to ${sum}`;
   } catch (error) {
-    return (error instanceof Error ? error.message : String(error)).replace(/\.$/, "");
+    return messageOf(error).replace(/\.$/, "");
   }
 }
 
@@ -69,7 +67,7 @@ export function judgeLibtorch({ chosen, usable, rejected, broken }: LibtorchFact
 
 export interface MpiFacts {
   readonly chosen: { readonly path: string; readonly from: string; readonly version: string | null } | null;
-  readonly rejected: FoundMpi["rejected"];
+  readonly rejected: readonly Rejected[];
   readonly named: string | null;
   /** `hpctrain launch` starts ranks with it. */
   readonly launcher: string | null;
@@ -79,23 +77,24 @@ export interface MpiFacts {
 
 const PROGRAMS = ["mpirun", "mpiexec", "srun", "aprun", "palsrun"];
 
-export function gatherMpi(needed: boolean, env: Record<string, string>): MpiFacts {
+export async function gatherMpi(needed: boolean, env: Record<string, string>): Promise<MpiFacts> {
   const programs = PROGRAMS.map((name) => onPath(name, env)).filter((path) => path !== null);
+  const none = { chosen: null, rejected: [], named: null, launcher: null, programs, needed };
+  if (!hasMpi) return none;
+  const mpi = await mpiEngine();
   try {
-    const { chosen, rejected } = findMpi(env, true);
+    const { chosen, rejected } = mpi.find(env, true);
     const library = chosen &&
-      { path: chosen.path, from: chosen.from, version: mpiVersion(chosen.path) };
-    const launcher = chosen && launcherOf(env);
-    return { chosen: library, rejected, named: null, launcher, programs, needed };
+      { path: chosen.path, from: chosen.from, version: mpi.version(chosen.path) };
+    return { ...none, chosen: library, rejected, launcher: chosen && launcherOf(mpi, env) };
   } catch (error) {
-    const named = error instanceof Error ? error.message : String(error);
-    return { chosen: null, rejected: [], named, launcher: null, programs, needed };
+    return { ...none, named: messageOf(error) };
   }
 }
 
-function launcherOf(env: Record<string, string>): string | null {
+function launcherOf(mpi: MpiEngine, env: Record<string, string>): string | null {
   try {
-    return mpiLauncher(env, null).command[0];
+    return mpi.launcher(env, null).command[0];
   } catch {
     return null; // srun may start ranks without it
   }
@@ -134,14 +133,14 @@ export function judgeMpi({ chosen, rejected, named, launcher, programs, needed }
   ];
 }
 
-export interface NcclFacts {
+interface NcclFacts {
   /** RCCL's for HIP. */
   readonly kind: GpuKind;
   /** Null means that libtorch can use no GPU here. */
   readonly found: FoundEngine | null;
 }
 
-export async function gatherNccl(
+async function gatherNccl(
   libtorch: Pick<Libtorch, "dir" | "gpu"> | null,
   gpus: number,
   env: Record<string, string>,
@@ -199,3 +198,9 @@ export function judgeNccl({ kind, found }: NcclFacts): Finding[] {
   }
   return [good(NCCL, which)];
 }
+
+export const libraryChecks = {
+  libtorch: { gather: gatherLibtorch, judge: judgeLibtorch },
+  nccl: { gather: gatherNccl, judge: judgeNccl },
+  mpi: { gather: gatherMpi, judge: judgeMpi },
+};

@@ -1,6 +1,7 @@
 // Checks the network as this machine shows it; `--full` measures it.
+import { entriesIn } from "../../base/files.ts";
 import { formatPlural } from "../../base/format.ts";
-import { bad, entriesIn, type Finding, good, onPath, programOutput, textIn, warn } from "./check.ts";
+import { bad, type Finding, good, onPath, programOutput, textIn, warn } from "./check.ts";
 
 export interface NetworkFacts {
   readonly hostname: string;
@@ -150,3 +151,5 @@ export function judgeNetwork(facts: NetworkFacts): Finding[] {
 
 const namesOf = (interfaces: NetworkFacts["interfaces"]) =>
   [...new Set(interfaces.map(({ name }) => name))].join(", ");
+
+export const networkCheck = { gather: gatherNetwork, judge: judgeNetwork };

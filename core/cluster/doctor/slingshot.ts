@@ -1,7 +1,8 @@
 // Checks HPE's Slingshot, whose interfaces are hsn0, hsn1, ...: NCCL and RCCL want a plugin for libfabric there, and variables.
 // From HPE's settings for them (github.com/HewlettPackard/shs-ccl-docs, ccl_env.sh) and from reports of LUMI's users.
+import { entriesIn } from "../../base/files.ts";
 import type { GpuKind } from "../../../ffi/gpu/backends.ts";
-import { entriesIn, type Finding, good, warn } from "./check.ts";
+import { type Finding, good, warn } from "./check.ts";
 
 export interface SlingshotFacts {
   /** "hsn0", "hsn1"; none on another network. */
@@ -102,3 +103,5 @@ export function judgeSlingshot({ interfaces, gpus, nodes, plugin, env }: Slingsh
 /** It matters with several nodes alone. */
 const hint = (name: string, said: string, fix: string): Finding =>
   good(name, `${said} (with several nodes). ${fix}`);
+
+export const slingshotCheck = { gather: gatherSlingshot, judge: judgeSlingshot };

@@ -6,7 +6,7 @@ import { dirname, join, resolve } from "../../../deps/path.ts";
 import { remove, syncFolder } from "../../base/atomic.ts";
 import { messageOf, systemRefusal } from "../../base/errors.ts";
 
-export interface StorageFacts {
+interface StorageFacts {
   readonly places: readonly FolderFacts[];
   readonly quotas: readonly Quota[];
 }
@@ -45,7 +45,7 @@ export interface CheckedFolder {
   readonly written: boolean;
 }
 
-export async function gatherStorage(
+async function gatherStorage(
   folders: readonly CheckedFolder[],
   bytes: number,
   seconds: number,
@@ -322,3 +322,5 @@ function stopwatch(): () => number {
     return seconds;
   };
 }
+
+export const storageCheck = { gather: gatherStorage, judge: judgeStorage };

@@ -1,6 +1,7 @@
 // Checks the system: C library, kernel, cores, memory, limits, and the clock.
+import { entriesIn } from "../../base/files.ts";
 import { glibcVersion } from "../../../ffi/machine.ts";
-import { bad, entriesIn, type Finding, good, olderVersion, textIn, warn } from "./check.ts";
+import { bad, type Finding, good, olderVersion, textIn, warn } from "./check.ts";
 import { settleSpin, type Spin, spinSentence } from "../../../ffi/preload.ts";
 import {
   allowedCores,
@@ -15,7 +16,7 @@ import { formatBytes, formatDuration, formatPlural } from "../../base/format.ts"
 import { freeOf, type Limit, limitsOf, tightestLimit } from "../../base/memory.ts";
 import { statfsSync } from "node:fs";
 
-export interface SystemFacts {
+interface SystemFacts {
   readonly glibc: string | null;
   readonly kernel: string;
   readonly arch: string;
@@ -107,7 +108,7 @@ export function judgeCores(
   return [good(CORES, `${usableCores}${ranks}; ${spinSentence(spin)}`)];
 }
 
-export interface DomainsFacts {
+interface DomainsFacts {
   readonly topology: Topology;
   /** The domain whose memory this process takes first; null where it is on several, or may not. */
   readonly memory: number | null;
@@ -116,7 +117,7 @@ export interface DomainsFacts {
   readonly cpus: number;
 }
 
-export const gatherDomains = (sharing: number): DomainsFacts => ({
+const gatherDomains = (sharing: number): DomainsFacts => ({
   topology: ownTopology(),
   memory: nearMemory().memory,
   sharing,
@@ -155,14 +156,14 @@ export function judgeDomains({ topology, memory, sharing, cpus }: DomainsFacts):
   )];
 }
 
-export interface MemoryFacts {
+interface MemoryFacts {
   readonly total: number;
   readonly free: number;
   readonly by: Limit["of"];
   readonly limit: number;
 }
 
-export function gatherMemory(): MemoryFacts {
+function gatherMemory(): MemoryFacts {
   const machine = limitsOf().find(({ of }) => of === "machine")!, tightest = tightestLimit();
   return { total: machine.limit, free: freeOf(tightest), by: tightest.of, limit: tightest.limit };
 }
@@ -293,7 +294,7 @@ export function judgeLimits(facts: LimitsFacts): Finding[] {
 
 // `--full` compares the clocks of ranks.
 
-export interface ClockFacts {
+interface ClockFacts {
   readonly now: number;
   /** Each file system's clock is ahead by these seconds. */
   readonly servers: readonly { readonly folder: string; readonly ahead: number }[];
@@ -325,3 +326,12 @@ export function judgeClock({ now, servers }: ClockFacts): Finding[] {
     )
   );
 }
+
+export const systemChecks = {
+  system: { gather: gatherSystem, judge: judgeSystem },
+  cores: { gather: gatherCores, judge: judgeCores },
+  domains: { gather: gatherDomains, judge: judgeDomains },
+  memory: { gather: gatherMemory, judge: judgeMemory },
+  limits: { gather: gatherLimits, judge: judgeLimits },
+  clock: { judge: judgeClock },
+};

@@ -1,4 +1,5 @@
 // A job as plain data, from which the scripts of SLURM and PBS are rendered.
+import { formatPlural } from "../../base/format.ts";
 import type { ShellWord } from "../../base/shell.ts";
 
 export interface ScriptJob {
@@ -98,6 +99,23 @@ export function tasksOf({ nodes, ranksPerNode, tasks, cpusPerRank }: JobLayout) 
     : { perNode: 1, all: nodes, cpus: ranksPerNode * cpusPerRank };
 }
 
+/** Explains a scheduler's refusal: what it was asked for, and which option changes each part. */
+export function requestSentence({ layout, limits }: ScriptJob): string {
+  const { nodes, gpusPerNode } = layout, { perNode, cpus } = tasksOf(layout);
+  const each = [
+    `${perNode} x ${cpus} = ${perNode * cpus} cores (--cpus-per-task changes it)`,
+    ...(gpusPerNode > 0 ? [`${formatPlural(gpusPerNode, "GPU")} (--gpus-per-node)`] : []),
+    ...(limits.mem === "" ? [] : [`${limits.mem === "0" ? "all its" : limits.mem} memory (--mem)`]),
+  ];
+  const rest = [
+    ...(limits.time === "" ? [] : [`for ${limits.time} (--time)`]),
+    ...(limits.partition === "" ? [] : [`in ${limits.partition} (--partition)`]),
+  ];
+  return `It asked for ${formatPlural(nodes, "node")} (--nodes) with ${
+    [each.join(", ") + " each", ...rest].join(", ")
+  }.`;
+}
+
 /** Each character but letters, digits, dots, dashes and underscores becomes a dash. */
 export function slug(name: string, most = 60): string {
   const plain = name.normalize("NFKD").replace(/\p{M}/gu, "").replace(/[^\w.-]+/g, "-").replace(
@@ -106,3 +124,6 @@ export function slug(name: string, most = 60): string {
   );
   return plain.slice(0, most).replace(/[-.]+$/, "") || "hpctrain";
 }
+
+/** A job's errors stand beside its output (cluster.err_file). */
+export const errBeside = (output: string): string => output.replace(/\.out$/, ".err");

@@ -3,6 +3,7 @@ import { looksLikeFlag, type OptionSpec, splitFlag, takeValue, unknownFlag } fro
 import { SOURCE_FLAGS, takesValue } from "../../settings/flags.ts";
 import { findSetting, FLAGS } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
+import { COMMANDS, type SchedulerName } from "./scheduler.ts";
 
 /** Where `takes` is set, flags of settings are checked before the job is submitted. */
 const RUNS: Readonly<Record<string, { takes: boolean }>> = {
@@ -22,28 +23,13 @@ export interface JobOptions {
   readonly own: Readonly<Record<string, readonly string[]>>;
 }
 
-/** sbatch's own short spellings. */
-export const SHORT: Readonly<Record<string, string>> = {
-  "-N": "nodes",
-  "-t": "time",
-  "-p": "partition",
-  "-A": "account",
-  "-J": "job-name",
-  "-q": "qos",
-  "-C": "constraint",
-  "-c": "cpus-per-task",
-  "-x": "exclude",
-};
-
 const OF_THE_JOB = /^(cluster\.|distributed\.(nodes|gpus_per_node)$)/;
-
-const SCHEDULERS = { slurm: "sbatch", pbs: "qsub" } as const;
 
 /**
  * Here `--scheduler slurm` and `pbs` are the job's, which the command has chosen already; other words are the schedule of the
  * learning rate.
  */
-export function withoutScheduler(argv: readonly string[], own: keyof typeof SCHEDULERS): string[] {
+export function withoutScheduler(argv: readonly string[], own: SchedulerName): string[] {
   const end = argv.includes("--") ? argv.indexOf("--") : argv.length;
   for (let i = 0; i < end; i++) {
     const { name, value } = splitFlag(argv[i]);
@@ -53,8 +39,8 @@ export function withoutScheduler(argv: readonly string[], own: keyof typeof SCHE
     if (wanted !== own) {
       throw new UserError(
         "usage",
-        `--scheduler ${word}: \`hpctrain ${SCHEDULERS[own]}\` makes no jobs for ${wanted.toUpperCase()}; ` +
-          `\`hpctrain ${SCHEDULERS[wanted]}\` does.`,
+        `--scheduler ${word}: \`hpctrain ${COMMANDS[own]}\` makes no jobs for ${wanted.toUpperCase()}; ` +
+          `\`hpctrain ${COMMANDS[wanted]}\` does.`,
       );
     }
     return withoutScheduler(argv.toSpliced(i, value === undefined ? 2 : 1), own);
@@ -62,15 +48,18 @@ export function withoutScheduler(argv: readonly string[], own: keyof typeof SCHE
   return [...argv];
 }
 
-/** Values of `raw` options may begin with a dash. */
+/** Values of these options may begin with a dash. */
+export const UNTOUCHED = [
+  ...Object.values(COMMANDS).map((command) => `${command}-arg`),
+  "srun-arg",
+  "env",
+  "setup",
+];
+
 export function readJobOptions(
   argv: readonly string[],
   spec: Readonly<Record<string, OptionSpec>>,
-  { usage, raw, short = {} }: {
-    usage: string;
-    raw: readonly string[];
-    short?: Readonly<Record<string, string>>;
-  },
+  { usage, short }: { usage: string; short: Readonly<Record<string, string>> },
 ): JobOptions {
   const words: string[] = [], job: string[] = [];
   const own: Record<string, string[]> = {};
@@ -86,7 +75,7 @@ export function readJobOptions(
     } else {
       const { name, value } = splitFlag(word);
       if (Object.hasOwn(spec, name) && word.startsWith("--")) {
-        (own[name] ??= []).push(ownValue(name, value, spec[name], raw.includes(name), rest));
+        (own[name] ??= []).push(ownValue(name, value, spec[name], UNTOUCHED.includes(name), rest));
       } else readFlag(word, rest, words, job, { free: command !== undefined && !RUNS[command].takes });
     }
   }

@@ -1,4 +1,4 @@
-// Renders a job as a script for qsub of PBS Pro, OpenPBS or Torque. Pure.
+// PBS Pro, OpenPBS or Torque: a job as a script for qsub, which is submitted and found again.
 import { UserError } from "../../base/errors.ts";
 import {
   ADDRESSES,
@@ -17,8 +17,29 @@ import {
   surroundings,
   wrapped,
 } from "./body.ts";
-import { type ScriptJob, slug, tasksOf } from "./job.ts";
+import { runSubmit, submit } from "../jobs.ts";
+import { requestSentence, type ScriptJob, slug, tasksOf } from "./job.ts";
+import type { Scheduler } from "./scheduler.ts";
 import { quote } from "../../base/shell.ts";
+
+export const scheduler: Scheduler = {
+  short: {},
+  needsFolder: false,
+  queue: "qstat",
+  cancel: "qdel",
+  render: renderPbs,
+  output: (job, id) => `${pbsLogs(job)}/${slug(job.name)}.${id}.out`,
+  index: ({ site }) => site.pbs.dialect === "torque" ? "PBS_ARRAYID" : "PBS_ARRAY_INDEX",
+  checkFolder() {},
+  hint: () => Promise.resolve([]),
+  async tryOut() {
+    const version = await runSubmit("qstat", ["--version"]);
+    return version
+      ? `PBS: ${version.stdout || version.stderr}; it checks a job when it is submitted`
+      : "PBS: not asked, there is no qstat in PATH";
+  },
+  submit: (job, path) => submit("qsub", [], path, requestSentence(job)),
+};
 
 export function renderPbs(job: ScriptJob): string {
   refuseForeign(job);
@@ -45,10 +66,7 @@ export function renderPbs(job: ScriptJob): string {
   ].join("\n") + "\n";
 }
 
-export const pbsLogs = ({ logs }: ScriptJob): string => `${logs}/pbs`;
-
-/** `PBS_JOBID` is unknown before the job is submitted. */
-export const pbsOutput = (job: ScriptJob): string => `${pbsLogs(job)}/${slug(job.name)}.PBS_JOBID.out`;
+const pbsLogs = ({ logs }: ScriptJob): string => `${logs}/pbs`;
 
 function directives(job: ScriptJob): string[] {
   const { layout, limits, ending, site, array } = job;

@@ -10,37 +10,35 @@ import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { type JobLayout, type JobLimits, type JobSite, type ScriptJob, tasksOf } from "./job.ts";
 import { overridesOf, srunOption, uselessFor } from "./body.ts";
-import type { ShellWord } from "../../base/shell.ts";
+import { VERSION } from "../../base/version.ts";
+import { type JobOptions, UNTOUCHED } from "./options.ts";
+import { COMMANDS, type SchedulerName } from "./scheduler.ts";
 import { planBatches } from "../../train/batches.ts";
 import { rateLine } from "../../train/schedule.ts";
 
 interface JobRequest {
   readonly resolved: Resolved;
-  readonly command: string;
-  readonly words: readonly ShellWord[];
-  readonly typed: readonly string[];
-  readonly jobFlags: readonly string[];
+  readonly options: JobOptions;
+  /** The words of the command that makes it. */
+  readonly argv: readonly string[];
   readonly program: readonly string[];
-  readonly version: string;
   readonly env: Env;
-  readonly also?: {
-    readonly args?: readonly string[];
-    readonly srun?: readonly string[];
-    readonly env?: readonly string[];
-    readonly setup?: readonly string[];
-  };
-  readonly scheduler: "slurm" | "pbs";
+  readonly scheduler: SchedulerName;
 }
 
-export function planJob(request: JobRequest): ScriptJob {
-  const { resolved, command, words, typed, jobFlags, program, version, env, scheduler, also = {} } = request;
+export function planJob({ resolved, options, argv, program, env, scheduler }: JobRequest): ScriptJob {
+  const { command, words, job, own } = options, submits = COMMANDS[scheduler];
+  const typed = argv.filter((word) => !["--submit", "--dry-run"].includes(word));
   const { cluster, output } = resolved.config;
   const trains = command === "train";
   const layout = layoutOf(resolved, command);
   const args = scheduler === "slurm" ? cluster.sbatch_args : cluster.qsub_args;
   return {
-    made: { version, command: typed, architecture: Deno.build.arch },
-    jobFlags,
+    made: { version: VERSION, command: ["hpctrain", submits, ...typed], architecture: Deno.build.arch },
+    jobFlags: [
+      ...job,
+      ...UNTOUCHED.flatMap((name) => (own[name] ?? []).map((value) => `--${name}=${value}`)),
+    ],
     name: cluster.job_name || output.run_name || resolved.preset ||
       (trains ? resolved.config.model.name : command),
     program,
@@ -52,8 +50,8 @@ export function planJob(request: JobRequest): ScriptJob {
     ),
     inherited: inheritedFrom(resolved, env, trains || command === "eval"),
     layout,
-    limits: limitsOf(cluster, [...args, ...(also.args ?? [])]),
-    site: siteOf(cluster, also),
+    limits: limitsOf(cluster, [...args, ...(own[`${submits}-arg`] ?? [])]),
+    site: siteOf(cluster, own),
     ending: {
       signal: cluster.signal,
       requeue: cluster.requeue,
@@ -133,18 +131,18 @@ function limitsOf(cluster: Config["cluster"], more: readonly string[]): JobLimit
   };
 }
 
-function siteOf(cluster: Config["cluster"], also: NonNullable<JobRequest["also"]>): JobSite {
-  const all = [...cluster.env, ...(also.env ?? [])];
+function siteOf(cluster: Config["cluster"], own: JobOptions["own"]): JobSite {
+  const all = [...cluster.env, ...(own.env ?? [])];
   for (const pair of all) refuseVariable(pair);
   return {
     modules: cluster.modules,
     env: all.filter((pair) => pair.includes("=")),
     passed: [...new Set(all.filter((pair) => !pair.includes("=")))],
-    setup: [...cluster.setup, ...(also.setup ?? [])],
+    setup: [...cluster.setup, ...(own.setup ?? [])],
     mail: cluster.mail,
     mailType: cluster.mail_type,
     mpi: cluster.mpi,
-    srun: [...cluster.srun_args, ...(also.srun ?? [])].map(srunOption),
+    srun: [...cluster.srun_args, ...(own["srun-arg"] ?? [])].map(srunOption),
     pbs: { dialect: cluster.pbs, launch: cluster.pbs_launch, place: cluster.place },
   };
 }
@@ -263,23 +261,6 @@ export function arithmetic(job: ScriptJob, trains: Pick<Resolved, "config" | "or
     `Time: ${limits.time || "the site's own limit"}`,
     ...(trains ? trainingLines(trains, world) : []),
   ];
-}
-
-/** Explains a scheduler's refusal: what it was asked for, and which option changes each part. */
-export function requestSentence({ layout, limits }: ScriptJob): string {
-  const { nodes, gpusPerNode } = layout, { perNode, cpus } = tasksOf(layout);
-  const each = [
-    `${perNode} x ${cpus} = ${perNode * cpus} cores (--cpus-per-task changes it)`,
-    ...(gpusPerNode > 0 ? [`${formatPlural(gpusPerNode, "GPU")} (--gpus-per-node)`] : []),
-    ...(limits.mem === "" ? [] : [`${limits.mem === "0" ? "all its" : limits.mem} memory (--mem)`]),
-  ];
-  const rest = [
-    ...(limits.time === "" ? [] : [`for ${limits.time} (--time)`]),
-    ...(limits.partition === "" ? [] : [`in ${limits.partition} (--partition)`]),
-  ];
-  return `It asked for ${formatPlural(nodes, "node")} (--nodes) with ${
-    [each.join(", ") + " each", ...rest].join(", ")
-  }.`;
 }
 
 function memoryText(mem: string, nodes: number): string {

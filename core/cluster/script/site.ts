@@ -7,17 +7,18 @@ import { ADDED, ownSite, settingsOfSite, siteNode } from "../../settings/sites.t
 import { readSetting } from "../../settings/settings.ts";
 import type { Resolved } from "../../settings/resolve.ts";
 import type { Env } from "../../settings/environment.ts";
+import { COMMANDS, type SchedulerName } from "./scheduler.ts";
 
 export function siteLines(
   resolved: Resolved,
   command: string,
-  scheduler: "slurm" | "pbs",
+  scheduler: SchedulerName,
   architecture: string = Deno.build.arch,
 ): string[] {
   const { site, config, origin, originText } = resolved;
   if (!site) return [];
   if (site.scheduler !== null && site.scheduler !== scheduler) {
-    const [runs, by] = site.scheduler === "slurm" ? ["SLURM", "sbatch"] : ["PBS", "qsub"];
+    const runs = site.scheduler.toUpperCase(), by = COMMANDS[site.scheduler];
     throw new UserError("usage", `Site ${site.name} runs ${runs}: make its jobs with \`hpctrain ${by}\`.`);
   }
   const job = { config, origin, preset: resolved.preset, command };

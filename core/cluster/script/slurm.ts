@@ -1,6 +1,7 @@
-// Renders a job as a script for sbatch. Pure.
+// SLURM: a job as a script for sbatch, which is tried, submitted and found again.
 import { UserError } from "../../base/errors.ts";
 import { quoteAll } from "../../base/shell.ts";
+import { runSubmit, submit, submitRefused } from "../jobs.ts";
 import {
   ADDRESSES,
   architecture,
@@ -18,7 +19,55 @@ import {
   surroundings,
   wrapped,
 } from "./body.ts";
-import { type ScriptJob, slug, tasksOf } from "./job.ts";
+import { errBeside, requestSentence, type ScriptJob, slug, tasksOf } from "./job.ts";
+import type { Scheduler } from "./scheduler.ts";
+import { siteHint } from "./site.ts";
+
+export const scheduler: Scheduler = {
+  short: {
+    "-N": "nodes",
+    "-t": "time",
+    "-p": "partition",
+    "-A": "account",
+    "-J": "job-name",
+    "-q": "qos",
+    "-C": "constraint",
+    "-c": "cpus-per-task",
+    "-x": "exclude",
+  },
+  needsFolder: true,
+  queue: "squeue -j",
+  cancel: "scancel",
+  render: renderSlurm,
+  output: ({ logs, name }, id) => `${logs}/slurm/${slug(name)}_${id}.out`,
+  index: () => "SLURM_ARRAY_TASK_ID",
+  checkFolder: refuseFolder,
+  hint: siteHint,
+  tryOut,
+  async submit(job, path) {
+    const { site: { passed } } = job;
+    const around = Deno.env.get("SBATCH_EXPORT"); // it counts more than the script's own line
+    const also = around && passed.length > 0 ? [`--export=${exported(around, passed)}`] : [];
+    return (await submit("sbatch", ["--parsable", ...also], path, requestSentence(job))).split(";")[0];
+  },
+};
+
+async function tryOut(job: ScriptJob, script: string): Promise<string> {
+  const file = Deno.makeTempFileSync({ prefix: "hpctrain-", suffix: ".sh" });
+  try {
+    Deno.writeTextFileSync(file, script);
+    const answer = await runSubmit("sbatch", ["--test-only", file]);
+    if (answer && answer.code !== 0) {
+      const printed = "what `hpctrain sbatch` prints without --dry-run";
+      throw submitRefused("sbatch", answer, printed, requestSentence(job));
+    }
+    return answer
+      ? `SLURM: ${answer.stderr || answer.stdout}`
+      : "SLURM: not asked, there is no sbatch in PATH";
+  } finally {
+    Deno.removeSync(file);
+  }
+}
 
 export function renderSlurm(job: ScriptJob): string {
   const file = "sbatch FILE";
@@ -51,10 +100,8 @@ export function renderSlurm(job: ScriptJob): string {
 /** The submitter makes its folder, because sbatch does not. */
 const slurmOutput = ({ logs, array }: ScriptJob): string => `${logs}/slurm/%x_${array ? "%A_%a" : "%j"}.out`;
 
-export const errBeside = (output: string): string => output.replace(/\.out$/, ".err");
-
 /** SLURM expands %j and the like in the whole path, and can't escape a %. */
-export function refuseFolder(folder: string): void {
+function refuseFolder(folder: string): void {
   if (!/[%\\]/.test(folder)) return;
   throw new UserError(
     "usage",
@@ -107,7 +154,7 @@ const exportIn = (options: readonly string[]): string | undefined =>
   options.map((option) => /^--export[= ]\s*(.*)$/.exec(option)?.[1]).findLast((value) => value !== undefined);
 
 /** --export with these variables, beside what it is already. Names alone have the values of the shell that submits. */
-export function exported(given: string | undefined, passed: readonly string[]): string {
+function exported(given: string | undefined, passed: readonly string[]): string {
   if (given === undefined || given === "") return ["ALL", ...passed].join();
   return [...(/^(NONE|NIL)$/i.test(given) ? [] : [given]), ...passed].join();
 }

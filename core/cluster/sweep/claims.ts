@@ -1,6 +1,7 @@
 // Who trains a trial. A claim is a file that only one process can make, so several machines can take trials from one
 // folder. Its holder touches it while it trains; a claim whose holder is gone is passed over by the next one, with
 // the next number, and nothing is ever taken away.
+import { readText, statOf } from "../../base/files.ts";
 import { join } from "../../../deps/path.ts";
 import { remove, temporaryFor } from "../../base/atomic.ts";
 import { writing } from "../../base/new_file.ts";
@@ -113,12 +114,8 @@ export const isLast = ({ path, number }: Claim): boolean =>
   readHolder(path.replace(/\d+$/, String(number + 1))) === null;
 
 function readHolder(path: string): Holder | null {
-  let text: string;
-  try {
-    text = Deno.readTextFileSync(path);
-  } catch {
-    return null;
-  }
+  const text = readText(path);
+  if (text === null) return null;
   try {
     return JSON.parse(text);
   } catch {
@@ -152,13 +149,7 @@ function isSilent(path: string): boolean {
   }
 }
 
-const timeOf = (path: string): number | null => {
-  try {
-    return Deno.statSync(path).mtime?.getTime() ?? null;
-  } catch {
-    return null;
-  }
-};
+const timeOf = (path: string): number | null => statOf(path)?.mtime?.getTime() ?? null;
 
 /** The same bytes again: the file system notes its own time. */
 export function touchClaim({ path, holder }: Claim): void {
@@ -194,13 +185,7 @@ export function processStart(pid: number): string | null {
   }
 }
 
-const bootOf = (): string => {
-  try {
-    return Deno.readTextFileSync("/proc/sys/kernel/random/boot_id").trim();
-  } catch {
-    return "";
-  }
-};
+const bootOf = (): string => readText("/proc/sys/kernel/random/boot_id")?.trim() ?? "";
 
 function namespaceOf(process: string): string {
   try {

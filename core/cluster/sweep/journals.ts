@@ -1,6 +1,6 @@
 // The journals of a search, for other programs: each is told what the folder of the trials says, and how runs do.
 import { PARTS, type Parts } from "../../parts.ts";
-import type { TrialEvaluation } from "./rungs.ts";
+import type { TrialEvaluation } from "./metric.ts";
 import type { SearchSweep } from "./trials.ts";
 
 export interface SearchJournal {

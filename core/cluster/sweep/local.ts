@@ -4,7 +4,7 @@ import { onSignal } from "../../../ffi/signals.ts";
 import { EXIT } from "../../base/errors.ts";
 import { formatDuration } from "../../base/format.ts";
 
-export interface LocalRun {
+interface LocalRun {
   readonly run: string;
   readonly command: readonly string[];
   /** Its values. */
@@ -16,7 +16,7 @@ export interface LocalRun {
   readonly ended?: (code: number) => string | null;
 }
 
-export interface LocalOptions {
+interface LocalOptions {
   readonly atOnce: number;
   readonly folder: string;
   readonly say: (line: string) => void;

@@ -1,10 +1,11 @@
 // sweep.json, written once, names the runs of a sweep; the table reads their status from their own files.
+import { entriesIn } from "../../base/files.ts";
 import { noted, type Validation, whyUnlike } from "../../run/validation.ts";
 import { join } from "../../../deps/path.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { messageOf, UserError } from "../../base/errors.ts";
 import { commandWithoutSecrets } from "../../base/secrets.ts";
-import { formatPlural, formatValue } from "../../base/format.ts";
+import { formatPlural, formatValue, inColumns } from "../../base/format.ts";
 import { readRun, type RunData } from "../../run/run_data.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
 import { type Goal, goalOf, metricOf } from "./metric.ts";
@@ -96,15 +97,8 @@ export function findSweep(word: string, sweeps: string): { folder: string; sweep
   throw new UserError("usage", `${word} is no sweep: it has no sweep.json. ${hint}`);
 }
 
-export function sweepNames(sweeps: string): string[] {
-  try {
-    return [...Deno.readDirSync(sweeps)].map(({ name }) => name).filter((name) =>
-      readSweep(join(sweeps, name))
-    ).sort();
-  } catch {
-    return []; // no such folder
-  }
-}
+export const sweepNames = (sweeps: string): string[] =>
+  entriesIn(sweeps).filter((name) => readSweep(join(sweeps, name)));
 
 export interface SweepRow {
   readonly run: string;
@@ -221,7 +215,5 @@ export function sweepTable(rows: readonly SweepRow[], metric: string): string[] 
     steps === null ? String(step) : `${step}/${steps}`,
     value === null ? "" : formatValue(value),
   ]);
-  const all = [head, ...lines];
-  const widths = head.map((_, i) => Math.max(...all.map((line) => line[i].length)));
-  return all.map((line) => line.map((cell, i) => cell.padEnd(widths[i])).join("  ").trimEnd());
+  return inColumns([head, ...lines]);
 }

@@ -5,7 +5,7 @@ import { key, uniform } from "../../base/random.ts";
 import { parseDuration } from "../../settings/setting.ts";
 import { PARTS, type Parts } from "../../parts.ts";
 import { formatChoices } from "../../base/format.ts";
-import type { Climber, Rungs } from "./rungs.ts";
+import type { Climber, Rungs } from "./metric.ts";
 import { dimensionValue, type SearchDimension, wordOf } from "./space.ts";
 
 /** A search beside grid and random. */

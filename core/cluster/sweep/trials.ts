@@ -3,7 +3,7 @@
 import { join } from "../../../deps/path.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { EXIT, UserError } from "../../base/errors.ts";
-import { pathExists } from "../../base/files.ts";
+import { entriesIn, pathExists } from "../../base/files.ts";
 import { makeFolder } from "../../base/new_file.ts";
 import type { Validation } from "../../run/validation.ts";
 import {
@@ -16,8 +16,7 @@ import {
   lastClaim,
   takeClaim,
 } from "./claims.ts";
-import { measuredOf } from "./metric.ts";
-import { BEGIN, type Climb } from "./rungs.ts";
+import { BEGIN, type Climb, measuredOf } from "./metric.ts";
 import type { Sweep, SweepRun } from "./runs.ts";
 import { type Earlier, nextWords, type Search } from "./search.ts";
 
@@ -32,7 +31,7 @@ export interface Trial {
 }
 
 /** How a trial ended for good. */
-export interface TrialResult {
+interface TrialResult {
   readonly state: "done" | "pruned" | "failed";
   readonly value: number | null;
   readonly step: number;
@@ -58,7 +57,7 @@ const MOST_DEATHS = 5;
 
 /** In the order of their numbers. */
 export function readTrials(folder: string): Trial[] {
-  const names = new Set(listed(trialsIn(folder)));
+  const names = new Set(entriesIn(trialsIn(folder)));
   const drawn = [...names].filter((name) => /^\d+\.json$/.test(name)).sort();
   return drawn.map((name) => readTrial(folder, Number(name.slice(0, -5)), names));
 }
@@ -100,7 +99,7 @@ export const writeClimb = (folder: string, number: number, climb: Climb): void =
 
 /** The values of all other trials at a rung; one without a number is the worst. */
 export function othersAt(folder: string, number: number, rung: number): number[] {
-  return listed(trialsIn(folder)).filter((name) => name.endsWith(".rungs.json"))
+  return entriesIn(trialsIn(folder)).filter((name) => name.endsWith(".rungs.json"))
     .map((name) => Number(name.slice(0, name.indexOf("."))))
     .filter((other) => other !== number)
     .map((other) => readClimb(folder, other))
@@ -285,13 +284,5 @@ function readJson(path: string): unknown {
     return JSON.parse(Deno.readTextFileSync(path));
   } catch {
     return null;
-  }
-}
-
-function listed(folder: string): string[] {
-  try {
-    return [...Deno.readDirSync(folder)].map(({ name }) => name);
-  } catch {
-    return []; // nothing is drawn yet
   }
 }

@@ -5,9 +5,8 @@ import type { ThreadScope } from "../../base/threads.ts";
 import { EventFollower } from "../../run/event_log.ts";
 import type { Event } from "../../run/events.ts";
 import { type Claim, isLast, processStart, TOUCH_MS, touchClaim } from "./claims.ts";
-import { evaluationOf } from "./metric.ts";
+import { type Climb, evaluationOf, type TrialEvaluation } from "./metric.ts";
 import { tellJournals } from "./journals.ts";
-import type { Climb, TrialEvaluation } from "./rungs.ts";
 import { climberOf } from "./search.ts";
 import { othersAt, type SearchSweep, writeClimb } from "./trials.ts";
 

@@ -7,7 +7,7 @@ import { readEventLines } from "../../run/event_log.ts";
 import type { Sink } from "../../run/output.ts";
 import { type AppendedFile, openAppended } from "../append.ts";
 import { fillIn, type HistoryRow, type HistoryRows, openHistoryRows, waitsForEvaluation } from "../rows.ts";
-import { onceBegun, type TrackedRun } from "../tracked_run.ts";
+import { onceBegun, type TrackedRun } from "../tracked.ts";
 
 export const openSink = (run: unknown): Sink => onceBegun(() => openCsvTable(run as TrackedRun));
 
@@ -16,7 +16,7 @@ const COLUMNS: Readonly<Record<string, string>> = { _step: "step", _timestamp: "
 /** Targets may have any name, but a row is a line. */
 const columnOf = (name: string): string => COLUMNS[name] ?? name.replaceAll(/[\r\n]+/g, " ");
 
-export function openCsvTable(run: TrackedRun): Sink {
+function openCsvTable(run: TrackedRun): Sink {
   const { path } = run;
   const table = run.resumed === null || !pathExists(path) ? newTable(path) : continuedTable(path, run);
   const rows: HistoryRows = openHistoryRows({

@@ -17,7 +17,7 @@ interface Mark {
 }
 
 /** A point or a height that is marked, with what it is. */
-export interface Annotations {
+interface Annotations {
   readonly best?: readonly Mark[];
   readonly rules?: readonly { readonly y: number; readonly label: string }[];
 }

@@ -12,7 +12,7 @@ const whyNoBest = (runs: readonly RunData[]): string | null =>
   whyUnlike(runs.filter(({ best }) => best).map(({ run }) => noted(run).validation));
 
 /** The number of the run with the least validation loss; null where none was evaluated, or each on other data. */
-export function bestRunOf(runs: readonly RunData[]): number | null {
+function bestRunOf(runs: readonly RunData[]): number | null {
   if (whyNoBest(runs) !== null) return null;
   const losses = runs.map(({ best }) => best?.loss ?? Infinity), least = Math.min(...losses);
   return least < Infinity ? losses.indexOf(least) : null;

@@ -8,8 +8,7 @@ import { type FieldOverview, fieldOverviews, type Plane } from "../../data/previ
 import { encodePng, enlarged, paint } from "../../data/preview/picture.ts";
 import { mapAxesOf, type PreviewField } from "../../data/preview/axes.ts";
 import type { Preview } from "../../data/preview/preview.ts";
-import { Html, markup } from "./html.ts";
-import { htmlFile, THEME } from "./html_file.ts";
+import { Html, htmlFile, markup, THEME } from "./html.ts";
 import { barsFigure, Coasts, colourScale, histogramFigure, mapFigure, niceNumbers, tickText } from "./map.ts";
 
 /** The page stays below 2 MB: a point of a map is a byte at most, and a third more as text. */

@@ -203,7 +203,7 @@ function verticalTicks(axis: MapAxis, flipped: boolean): Html {
   }</svg>`;
 }
 
-export function horizontalTicks(ticks: readonly Tick[], name = ""): Html {
+function horizontalTicks(ticks: readonly Tick[], name = ""): Html {
   return markup`<div class="under"><svg class="ticks" aria-hidden="true">${
     ticks.map(({ at, text }, i) =>
       markup`<text${i % 2 === 1 && ticks.length > 3 && new Html(' class="extra"')} x="${

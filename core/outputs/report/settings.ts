@@ -3,8 +3,7 @@ import { formatCount } from "../../base/format.ts";
 import { flat } from "../../run/flat_settings.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { gpuLine } from "../../run/console.ts";
-import { type Html, markup } from "./html.ts";
-import { dateOf } from "./summary.ts";
+import { dateOf, type Html, markup } from "./html.ts";
 
 export function configurationSection({ config, origins }: RunData): Html | null {
   const all = flat(config);

@@ -13,7 +13,7 @@ import { wallOf } from "../../run/lineage.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { progressOf, type RunStatus } from "../../run/status.ts";
 import { join } from "../../../deps/path.ts";
-import { type Html, markup } from "./html.ts";
+import { dateOf, type Html, markup } from "./html.ts";
 import {
   type Headline,
   headlineOf,
@@ -48,11 +48,6 @@ export function heading(data: RunData, status: RunStatus, theme: Html): Html {
 <p class="about">${facts.join(" · ")}${
     warningCount > 0 && markup` · <a href="#warnings">${formatPlural(warningCount, "warning")}</a>`
   }</p></header>`;
-}
-
-export function dateOf(seconds: number): string {
-  const date = new Date(1000 * seconds);
-  return Number.isNaN(date.getTime()) ? "?" : `${date.toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
 export function summarySection(data: RunData, status: RunStatus, found: Diagnostics | null): Html {

@@ -3,8 +3,16 @@ import { formatDuration, formatPlural } from "../../base/format.ts";
 import { type Attempt, endOfAttempt, wallOf } from "../../run/lineage.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { ownWork, percentages, TIME_PART_LABELS, TIME_PARTS } from "../../run/account.ts";
-import { type BarShare, foldedPart, headCell, type Html, markup, shareBar, shareLegend } from "./html.ts";
-import { dateOf } from "./summary.ts";
+import {
+  type BarShare,
+  dateOf,
+  foldedPart,
+  headCell,
+  type Html,
+  markup,
+  shareBar,
+  shareLegend,
+} from "./html.ts";
 
 /** Above this number only the slowest ranks are shown. */
 const MOST_RANKS = 64;

@@ -9,7 +9,7 @@ import type { RowState, RunRow } from "./row.ts";
 
 type Value = number | string | null;
 
-export interface RunField {
+interface RunField {
   readonly name: string;
   of(row: RunRow): Value;
   /** Turns what a person types into a value of the field; null where it is none. */
@@ -63,7 +63,7 @@ const FACTS: readonly RunField[] = [
 ];
 
 /** Among these runs: metrics and settings are those that they have. */
-export function fieldNamed(word: string, rows: readonly RunRow[]): RunField {
+function fieldNamed(word: string, rows: readonly RunRow[]): RunField {
   const fact = FACTS.find(({ name }) => name === word);
   if (fact) return fact;
   const metric = word.replace(/^val_/, "");

@@ -1,9 +1,8 @@
 // The table of runs as one HTML file that sorts and filters, and links the reports that lie beside the runs.
+import { isFile } from "../../base/files.ts";
 import { dirname, join, relative, resolve } from "../../../deps/path.ts";
 import { formatDuration, formatPlural, formatValue } from "../../base/format.ts";
-import { reportFileName } from "../report/file_name.ts";
-import { type Html, markup } from "../report/html.ts";
-import { embeddedFile, htmlFile, THEME } from "../report/html_file.ts";
+import { embeddedFile, type Html, htmlFile, markup, reportFileName, THEME } from "../report/html.ts";
 import { STATE_CLASS } from "../report/summary.ts";
 import { shortNames } from "./fields.ts";
 import type { RowState, RunRow } from "./row.ts";
@@ -20,7 +19,7 @@ import {
   whyNoBest,
 } from "./table.ts";
 
-export interface IndexOptions {
+interface IndexOptions {
   /** Where the page will lie, which its links start from. */
   readonly path: string;
   /** How many runs there were before a filter. */
@@ -248,14 +247,6 @@ function reportOf(
   const places = [join(resolve(folder), "report.html"), join(logs, file), join(dirname(logs), file)];
   if (single) places.push(join(from, file));
   return places.find((place) => place !== page && isFile(place)) ?? null;
-}
-
-function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }
 
 /** It never begins with a scheme, whatever folders are called. */

@@ -1,18 +1,19 @@
 // Chooses the W&B run and gathers its facts, on the training thread.
 import { dirname, join, relative, resolve } from "../../../deps/path.ts";
-import { holdFolder, pathExists } from "../../base/files.ts";
+import { entriesIn, holdFolder, pathExists } from "../../base/files.ts";
 import type { Config } from "../../settings/settings.ts";
 import { asWrittenAll } from "../../settings/values.ts";
 import { UserError } from "../../base/errors.ts";
-import { recordsIn } from "./resume.ts";
+import { recordsIn } from "./file.ts";
 import { uploadedStep } from "./sync/state.ts";
 import type { Emitted } from "../../run/events.ts";
 import type { Output, RunFacts } from "../../run/output.ts";
-import { type OnlineUpload, startOnlineUpload } from "./sync/online.ts";
-import { CONFUSION } from "./confusion.ts";
-import type { WandbSetup } from "./types.ts";
+import { CONFUSION } from "./media.ts";
+import type { WandbSetup } from "./records.ts";
 import { commandWithoutSecrets, HIDDEN, isSecretName, withoutSecrets } from "../../base/secrets.ts";
 import { VERSION } from "../../base/version.ts";
+import type { GrowingRun } from "./sync/upload.ts";
+import type { FromThread, ToThread } from "./sync/online_thread.ts";
 
 export interface WandbOptions extends Omit<RunFacts, "parent"> {
   readonly argv: readonly string[];
@@ -146,17 +147,11 @@ function isFinished(folder: string, id: string): boolean {
 }
 
 /** The oldest is first, because names begin with the time. */
-function foldersOf(parent: string, id: string): string[] {
-  try {
-    return [...Deno.readDirSync(parent)]
-      .filter(({ name }) => /^offline-run-\d{8}_\d{6}-/.test(name) && name.slice(28) === id)
-      .map(({ name }) => join(parent, name))
-      .filter((folder) => pathExists(fileIn(folder, id)))
-      .sort();
-  } catch {
-    return []; // the first run here
-  }
-}
+const foldersOf = (parent: string, id: string): string[] =>
+  entriesIn(parent)
+    .filter((name) => /^offline-run-\d{8}_\d{6}-/.test(name) && name.slice(28) === id)
+    .map((name) => join(parent, name))
+    .filter((folder) => pathExists(fileIn(folder, id)));
 
 /** The lock lasts until the process ends: two writers would destroy the file. */
 function hold(folder: string, id: string): void {
@@ -342,4 +337,45 @@ function text(path: string): string | null {
   } catch {
     return null;
   }
+}
+
+interface OnlineUpload {
+  /** Call it after the run's last record. It waits at most `limitMs` for the upload. */
+  end(limitMs: number): Promise<"synced" | "open" | null>;
+}
+
+/** Returns at once; `warn` runs on the training thread's event loop. */
+function startOnlineUpload(run: GrowingRun, warn: (sentence: string) => void): OnlineUpload {
+  const thread = new Worker(new URL("./sync/online_thread.ts", import.meta.url), {
+    type: "module",
+    name: "upload",
+  });
+  const send = (message: ToThread) => thread.postMessage(message);
+  const state = new Promise<"synced" | "open" | null>((resolve) => {
+    thread.onmessage = ({ data }: MessageEvent<FromThread>) => {
+      if ("warning" in data) warn(data.warning);
+      else resolve(data.state);
+    };
+    thread.onerror = (event) => {
+      event.preventDefault(); // training goes on
+      warn(`The upload to W&B has ended (${event.message}). Later: hpctrain sync-wandb`);
+      resolve(null);
+    };
+  });
+  send({ run });
+  return {
+    async end(limitMs) {
+      send({ ended: limitMs });
+      let timer = 0;
+      const overdue = new Promise<"open">((resolve) =>
+        timer = setTimeout(() => resolve("open"), limitMs + 1000)
+      );
+      try {
+        return await Promise.race([state, overdue]);
+      } finally {
+        clearTimeout(timer);
+        thread.terminate();
+      }
+    },
+  };
 }

@@ -3,16 +3,43 @@ import { dirname, join } from "../../../deps/path.ts";
 import { EXIT } from "../../base/errors.ts";
 import { pathExists } from "../../base/files.ts";
 import { VERSION } from "../../base/version.ts";
-import type { ConfusionNote, Event, HistogramsNote, Note, PicturesNote } from "../../run/events.ts";
+import type {
+  ConfusionNote,
+  Event,
+  HistogramsNote,
+  Note,
+  PicturesNote,
+  RanksEvent,
+  SystemEvent,
+} from "../../run/events.ts";
 import type { Sink } from "../../run/output.ts";
-import { type KeptRecords, readUploaded, rewrite } from "./resume.ts";
-import { continueWandbFile, createWandbFile, type WandbFile } from "./file.ts";
-import { writeConfusion } from "./confusion.ts";
-import { link, METADATA, writeMetadata, writePictures } from "./media.ts";
-import { jsonOf, recordItems, type RunRecord, type WandbRecord } from "./records.ts";
-import { fillIn, type HistoryRow, type HistoryRows, openHistoryRows, type RowValues } from "../rows.ts";
-import { openWandbSummary, rankItems, systemItems, type WandbSummary } from "./rows.ts";
-import type { WandbSetup } from "./types.ts";
+import {
+  continueWandbFile,
+  createWandbFile,
+  type KeptRecords,
+  readUploaded,
+  rewrite,
+  type WandbFile,
+} from "./file.ts";
+import { link, METADATA, writeConfusion, writeMetadata, writePictures } from "./media.ts";
+import {
+  type HistoryItem,
+  jsonOf,
+  recordItems,
+  type RunRecord,
+  type WandbRecord,
+  type WandbSetup,
+} from "./records.ts";
+import {
+  fillIn,
+  type HistoryRow,
+  type HistoryRows,
+  openHistoryRows,
+  type RowValues,
+  shortNumber,
+} from "../rows.ts";
+import { TIME_PARTS } from "../../run/account.ts";
+import { eachSystemScalar } from "../scalars.ts";
 
 const SUMMARY_S = 1;
 
@@ -239,5 +266,58 @@ function histograms({ of }: HistogramsNote): RowValues {
     Object.entries(of).map((
       [name, { values, bins }],
     ) => [name, jsonOf({ _type: "histogram", values, bins })]),
+  );
+}
+
+// W&B's summary of a run, and its rows of system metrics.
+
+interface WandbSummary {
+  seen(row: HistoryRow): void;
+  set(name: string, json: string): void;
+  changed(all?: boolean): HistoryItem[];
+}
+
+export function openWandbSummary(): WandbSummary {
+  const values: RowValues = new Map();
+  let touched = new Set<string>();
+  let best = Infinity;
+  const set = (name: string, json: string) => {
+    if (values.get(name) === json) return;
+    values.set(name, json);
+    touched.add(name);
+  };
+  return {
+    set,
+    seen({ step, values: row }) {
+      for (const [name, json] of row) if (!json.startsWith('{"_type":"histogram"')) set(name, json);
+      const loss = Number(row.get("val/loss") ?? NaN);
+      if (!Number.isFinite(loss) || loss >= best) return;
+      best = loss;
+      set("best/step", String(step));
+      set("best/epoch", row.get("epoch") ?? "null");
+      for (const [name, json] of row) {
+        if (name.startsWith("val/") && name !== "val/seconds") set(`best/${name.slice(4)}`, json);
+      }
+    },
+    changed(all = false) {
+      const names = all ? [...values.keys()] : [...touched];
+      touched = new Set();
+      return names.map((name) => ({ key: [name], json: values.get(name) ?? "null" }));
+    },
+  };
+}
+
+function systemItems(event: SystemEvent): HistoryItem[] {
+  const items: HistoryItem[] = [];
+  eachSystemScalar(event, (name, value) => items.push({ key: [name], json: shortNumber(value) }));
+  return items;
+}
+
+function rankItems(event: RanksEvent): HistoryItem[] {
+  return TIME_PARTS.flatMap((part) =>
+    (event[`${part}_s`] ?? []).map((s, rank) => ({
+      key: [`rank.${rank}.${part}_ms`],
+      json: shortNumber(1000 * s / event.steps),
+    }))
   );
 }

@@ -57,7 +57,7 @@ interface Reader {
   read(into: Uint8Array): Promise<number | null>;
 }
 
-export interface FrameReader {
+interface FrameReader {
   /** Null where the other side has closed between two frames. */
   next(limit: number): Promise<Frame | null>;
 }

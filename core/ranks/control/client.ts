@@ -11,7 +11,7 @@ import {
   greetServer,
   type Secret,
 } from "./channel.ts";
-import { type Address, addressText } from "./address.ts";
+import { type Address, addressText } from "./rendezvous.ts";
 import { wholeSeconds } from "./hang.ts";
 import { commonFailure, type FirstError, JobFailed } from "./failure.ts";
 import { type Hello, type Settings, type ToRank, type ToServer, unrolled } from "./messages.ts";

@@ -2,7 +2,7 @@
 // phases and last collectives.
 import { messageOf } from "../../base/errors.ts";
 import type { RecordedCollective } from "../flight_recorder.ts";
-import type { Ras } from "../gpu_engine.ts";
+import type { Ras } from "../engines.ts";
 import {
   active,
   activeCount,

@@ -3,6 +3,7 @@
 // all of them, and what goes to all is encoded once.
 import {
   type Channel,
+  type ChannelFault,
   closeConnection,
   CROWD_MS,
   encode,
@@ -10,11 +11,11 @@ import {
   greetClient,
   type Secret,
 } from "./channel.ts";
-import { openAgreement } from "./agreement.ts";
 import { openBarriers } from "./barriers.ts";
 import { type Keep, openHangWatch, type QueryEngine, wholeSeconds } from "./hang.ts";
 import {
   active,
+  activeCount,
   beatMs,
   type ControlJob,
   type ControlTimeouts,
@@ -22,6 +23,7 @@ import {
   endJob,
   FIRST_REPORT_MS,
   flushed,
+  type From,
   full,
   gpuOf,
   type JoinRefusal,
@@ -31,9 +33,15 @@ import {
   ranksIn,
   send,
 } from "./job.ts";
-import { openRejectionLog } from "./rejections.ts";
 import { commonFailure, rankLost, reportedFailure } from "./failure.ts";
-import { type Hello, runLengths, type Settings, type ToRank, type ToServer } from "./messages.ts";
+import {
+  type Hello,
+  type RequestKind,
+  runLengths,
+  type Settings,
+  type ToRank,
+  type ToServer,
+} from "./messages.ts";
 
 interface ServerOptions {
   readonly listener: Deno.TcpListener;
@@ -283,4 +291,101 @@ function findMissing(
   if (waited < gathering.nextWord) return;
   gathering.nextWord *= 2;
   job.say(`Waiting for ${who}, for ${wholeSeconds(waited)} so far.`);
+}
+
+// The log gets the first line of each kind about strangers at the rendezvous port, then a count now and then.
+
+const REJECTIONS_EVERY_MS = 30_000;
+
+/** A silent connection is a scanner, or a rank that has got through at another address. */
+type Rejected = Exclude<ChannelFault, "silent"> | "crowd" | "extra";
+
+const REJECTION_TEXT: Record<Rejected, string> = {
+  stranger: "something that is no rank of hpctrain, or one of another version",
+  oversized: "a message that is longer than any of ours",
+  slow: "nothing in time",
+  secret: "what another secret was used for: another job, or a rank without this job's HPCTRAIN_SECRET",
+  cut: "half of a message before the connection ended",
+  crowd: "nothing yet, and there are too many like it: the oldest was closed",
+  extra: "a rank although all are here",
+};
+
+type LogRejection = (what: Rejected, from: string) => void;
+
+export function openRejectionLog(
+  say: (line: string) => void,
+  now: () => number = () => performance.now(),
+): LogRejection {
+  const last = new Map<Rejected, { at: number; silent: number }>();
+  return (what, from) => {
+    const before = last.get(what);
+    if (before && now() - before.at < REJECTIONS_EVERY_MS) return void before.silent++;
+    const more = before?.silent ? ` (and ${before.silent} times more since the last such line)` : "";
+    say(`The rendezvous port refused a connection from ${from}, which sent ${REJECTION_TEXT[what]}${more}.`);
+    last.set(what, { at: now(), silent: 0 });
+  };
+}
+
+// Ranks that stop, or save, at the same place, whichever of them wants it. Each place they pass has a number,
+// the same on all. They are held at their next place and send its number; the largest, plus one, is a place
+// that no rank has passed.
+
+interface AgreementRound {
+  readonly id: number;
+  readonly what: RequestKind;
+  readonly reason: string;
+  readonly counts: Map<number, number>;
+}
+
+interface Agreement {
+  request(message: From<"wish">): void;
+  held(member: Member, message: From<"held">): void;
+  /** Begins what had to wait; goes on without a rank that has gone. */
+  poll(): void;
+}
+
+function openAgreement(job: ControlJob): Agreement {
+  const requests: From<"wish">[] = [];
+  let round: AgreementRound | null = null;
+  let rounds = 0, last = 0, stopping = false;
+
+  const begin = () => {
+    const next = requests[0];
+    if (round || !next) return;
+    round = { ...next, id: ++rounds, counts: new Map() };
+    send(job, { is: "hold", id: rounds });
+  };
+  const conclude = () => {
+    if (!round) return;
+    const { what, reason, counts } = round;
+    if (counts.size < activeCount(job)) return;
+    if (!active(job).every(({ hello }) => counts.has(hello.rank))) return;
+    const most = Math.max(0, ...counts.values());
+    // Before every rank has passed the last place, another agreement would take its room: let them go on for
+    // a second.
+    const early = Math.min(...counts.values()) < last;
+    if (!early) {
+      requests.shift();
+      last = most + 1;
+      stopping ||= what === "stop";
+    }
+    round = null;
+    send(job, { is: "agreed", agreed: { at: early ? 0 : last, what, reason } });
+  };
+  return {
+    request(message) {
+      const known = (other: From<"wish">) => other.what === message.what && other.reason === message.reason;
+      if (stopping || requests.some(known)) return;
+      requests.push(message);
+      begin();
+    },
+    held({ hello }, { id, count }) {
+      if (id === round?.id) round.counts.set(hello.rank, count);
+      conclude();
+    },
+    poll() {
+      conclude();
+      begin();
+    },
+  };
 }

@@ -1,7 +1,6 @@
 // Chooses MPI where it started the ranks, else shared memory on one host, else TCP. Findings may differ
 // between ranks, so they exchange them and all take the same.
 import { hash } from "node:crypto";
-import { findMpi, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import {
   acceptMemory,
   offerMemory,
@@ -12,17 +11,16 @@ import { type Connections, listen } from "../../../ffi/ranks/tcp.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { Collectives, OpenedCollectives } from "../collectives.ts";
-import { ownIps } from "../control/address.ts";
+import { ownIps } from "../control/rendezvous.ts";
 import { connectionKey, newSecret } from "../control/channel.ts";
 import type { FlightRecorder } from "../flight_recorder.ts";
 import type { RankContext } from "../context.ts";
+import { hasMpi, mpiEngine } from "../engines.ts";
 import { openCpuEngine, type OpenedTransport } from "./engine.ts";
 import { connectTcp } from "./tcp.ts";
 import type { CpuThreadAnswer } from "./thread.ts";
 import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
-import { MPI_TYPES } from "../../../ffi/ranks/ring.ts";
 import { cpuCount } from "../../base/topology.ts";
-import type { Env } from "../launchers.ts";
 import type { SettingChoice } from "../../settings/values.ts";
 
 export interface OutOfBand {
@@ -34,7 +32,7 @@ export interface OutOfBand {
 
 export type CpuBackend = "auto" | "mpi" | "shm" | "tcp" | "gloo";
 
-interface CpuOptions {
+export interface CpuOptions {
   readonly where: RankContext;
   readonly backend: CpuBackend;
   readonly requested: SettingChoice;
@@ -47,57 +45,24 @@ interface CpuOptions {
 
 export async function openOnCpus(options: CpuOptions): Promise<OpenedCollectives> {
   const { where, backend, requested, env, meeting } = options;
-  if (backend === "mpi") {
-    return await openMpiCollectives({ ...options, library: namedMpi(where, env, requested) });
-  }
-  const mpi: MpiAvailability = backend === "auto"
-    ? mpiAvailability(where, env)
-    : { library: null, why: requested.by };
-  if (!meeting && mpi.library) return await openMpiCollectives({ ...options, library: mpi.library });
+  if (backend === "mpi") return await (await mpiEngine()).open(options);
+  const mpi = backend !== "auto"
+    ? requested.by
+    : hasMpi
+    ? (await mpiEngine()).offer(where, env)
+    : "this hpctrain is built without MPI";
+  const why = typeof mpi === "string" ? mpi : null;
+  if (!meeting && typeof mpi !== "string") return await mpi.open(options);
   if (!meeting) throw new Error("internal: ranks without MPI have no way to meet.");
-  const why = mpi.library ? null : mpi.why;
   const all = meeting.gather("how ranks reach each other", { host: hostIdentity(), why });
   const lacking = all.findIndex((other) => other.why !== null);
-  const tried = lacking < 0 && mpi.library ? await tryMpi(options, meeting, mpi.library) : null;
+  const tried = lacking < 0 && typeof mpi !== "string" ? await mpi.attempt(options, meeting) : null;
   if (tried !== null && typeof tried !== "string") return tried;
   const reason = tried ??
     (all.every((other) => other.why !== null)
       ? all[lacking].why!
       : `for rank ${lacking} ${all[lacking].why}`);
   return await openOwn({ ...options, meeting }, all.map(({ host }) => host), reason);
-}
-
-/** Gives the reason where MPI can't be had, the same on every rank. */
-async function tryMpi(
-  options: CpuOptions,
-  meeting: OutOfBand,
-  library: MpiLibrary,
-): Promise<OpenedCollectives | string> {
-  const opened = await openMpiCollectives({ ...options, library }).catch((error: unknown) => {
-    if (error instanceof SingletonMpi && !options.env.HPCTRAIN_MPI) return error;
-    throw error;
-  });
-  const alone = meeting.gather("MPI is open", opened instanceof SingletonMpi);
-  if (!(opened instanceof SingletonMpi)) return opened;
-  if (!alone.every(Boolean)) throw opened;
-  return `what started them has not told ${opened.version} about them${
-    options.where.launcher === "slurm" ? " (srun --mpi=pmix or pmi2 would)" : ""
-  }`;
-}
-
-function namedMpi(where: RankContext, env: Record<string, string>, requested: SettingChoice) {
-  const { world, description } = where;
-  if (!startedByMpi(where, env)) {
-    throw new UserError(
-      "usage",
-      `${requested.by}, and nothing of MPI started these ${world} ranks. ${description} Start them with \`mpirun -n ` +
-        `${world} hpctrain ...\` or \`srun -n ${world} hpctrain ...\`; or ${requested.undo}, and they communicate by ` +
-        "shared memory on one node and by TCP between nodes.",
-    );
-  }
-  const { chosen, rejected } = findMpi(env);
-  if (!chosen) throw new UserError("environment", noMpiSentence(rejected, requested));
-  return chosen;
 }
 
 type RendezvousedOptions = CpuOptions & { readonly meeting: OutOfBand };
@@ -252,104 +217,3 @@ function hostIdentity(): HostIdentity {
     return { memory: Deno.hostname(), loopback: Deno.hostname() }; // a sandbox that hides them
   }
 }
-
-type MpiAvailability =
-  | { readonly library: MpiLibrary }
-  | { readonly library: null; readonly why: string };
-
-/** Only MPI's own launcher lets a rank know of the others: by itself each would be a world of one. */
-function startedByMpi({ launcher, world }: RankContext, env: Env): boolean {
-  // srun may have a plug-in that speaks to MPI and sets no variable of its own.
-  if (launcher !== "torchrun" && launcher !== "flags" && launcher !== "alone") return true;
-  return ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PALS_SIZE"].some((name) => Number(env[name]) === world);
-}
-
-function mpiAvailability(where: RankContext, env: Record<string, string>): MpiAvailability {
-  const started = startedByMpi(where, env);
-  const { chosen, rejected } = findMpi(env);
-  if (chosen && started) return { library: chosen };
-  const why = chosen
-    ? "MPI did not start them"
-    : started && rejected.length > 0
-    ? "no MPI was found that fits what started them"
-    : "no MPI was found";
-  return { library: null, why };
-}
-
-interface MpiOptions {
-  readonly where: RankContext;
-  readonly library: MpiLibrary;
-  readonly flight: FlightRecorder;
-  readonly timeout: number;
-  readonly failed: () => UserError | null;
-}
-
-async function openMpiCollectives(
-  { where, library: { path, from }, flight, timeout, failed }: MpiOptions,
-): Promise<OpenedCollectives> {
-  const { rank, world, description, launcher } = where;
-  const transport = { by: "mpi", path, crowded: where.localWorld > cpuCount() } as const;
-  const collectives = await openCpuEngine(
-    { transport, rank, world, flight, timeout, types: MPI_TYPES, failed },
-    (answer) => checkOpened(answer, { path, rank, world, description, launcher }),
-  );
-  return { collectives, notes: [`Communication: ${collectives.version} (${path}, ${from}).`] };
-}
-
-// MPI must count the ranks that were started: a launcher and a library that don't match give as many silent
-// worlds of one.
-
-interface MpiStart {
-  readonly path: string;
-  readonly rank: number;
-  readonly world: number;
-  readonly description: string;
-  readonly launcher: RankContext["launcher"];
-}
-
-class SingletonMpi extends UserError {
-  constructor(sentence: string, readonly version: string) {
-    super("environment", sentence);
-  }
-}
-
-function checkOpened(
-  answer: CpuThreadAnswer,
-  { path, rank, world, description, launcher }: MpiStart,
-): OpenedTransport {
-  if ("failed" in answer) {
-    throw new UserError(
-      "environment",
-      `MPI could not be started: ${answer.failed} (${path}). ` +
-        "HPCTRAIN_MPI=/path/to/libmpi.so names another library; it must be that of the launcher.",
-    );
-  }
-  if ("closed" in answer) throw new Error("internal: MPI was closed before it was open.");
-  const { version, size } = answer;
-  if (size !== world) {
-    throw new SingletonMpi(
-      `${world} ranks were started, but MPI counts ${size}: what started them and the MPI library don't match, and ` +
-        `each would train alone. ${description} The library is ${version}, ${path}. ${
-          launcher === "slurm" ? srunMpi(version) : ""
-        }Start the ranks with ` +
-        `that library's own mpiexec, or with \`hpctrain launch -n ${world} -- ...\`; or name the library of your launcher with ` +
-        "HPCTRAIN_MPI=/path/to/libmpi.so.",
-      version,
-    );
-  }
-  if (answer.rank !== rank) {
-    throw new UserError(
-      "environment",
-      `This is rank ${rank} by what started it and rank ${answer.rank} to MPI (${version}): every rank must have one ` +
-        `number. ${description} Don't give --rank or RANK to processes that mpirun or srun numbers.`,
-    );
-  }
-  return answer;
-}
-
-/** srun speaks several protocols, and each family of MPI understands one. */
-const srunMpi = (version: string): string =>
-  `Start them with srun --mpi=${
-    /Open MPI/.test(version) ? "pmix" : "pmi2"
-  } (\`srun --mpi=list\` says which this ` +
-  "SLURM has). Or: ";

@@ -1,6 +1,7 @@
 // The communication thread (entry of a Worker): it alone calls MPI, or moves data by shared memory or TCP,
 // one command after the other, since calls in flight at once could start in different orders on different ranks and
 // give wrong sums without a word. It never loads libtorch.
+import { messageOf } from "../../base/errors.ts";
 import { LostRank } from "../../../ffi/ranks/tcp.ts";
 import type { Transport } from "../../../ffi/ranks/transport.ts";
 import { AWAITED, DONE, openRing, perform, QUEUED, type Ring, verbAt } from "../../../ffi/ranks/ring.ts";
@@ -31,14 +32,14 @@ export type CpuThreadAnswer =
   | { readonly failed: string }
   | { readonly closed: true };
 
-self.onmessage = ({ data: options }: MessageEvent<CpuThreadOptions>) => {
+self.onmessage = async ({ data: options }: MessageEvent<CpuThreadOptions>) => {
   const answer = (a: CpuThreadAnswer) => self.postMessage(a);
   const ring = openRing(options.ring);
   let transport: Transport;
   try {
-    transport = openTransport(options.transport, restOf(ring));
+    transport = await openTransport(options.transport, restOf(ring));
   } catch (error) {
-    return answer({ failed: textOf(error) });
+    return answer({ failed: messageOf(error) });
   }
   const { version, rank, size } = transport;
   answer({ version, rank, size });
@@ -64,7 +65,7 @@ function work(transport: Transport, ring: Ring, flight: FlightRecorder): void {
       const phase = recorded(flight, sequence)?.phase;
       ring.failure.write(
         `Communication between ranks failed in ${verb} ${sequence} (${phase}): ${
-          textOf(error)
+          messageOf(error)
         } (${transport.version}).`,
       );
       return void Atomics.notify(ring.words, DONE);
@@ -84,5 +85,3 @@ const restOf = ({ words }: Ring) => (polls: number, crowded: boolean): void => {
   if (!crowded && Atomics.load(words, AWAITED) === 1) return;
   Atomics.wait(never, 0, 0, polls < 50 ? 0.01 : 0.2);
 };
-
-const textOf = (error: unknown): string => error instanceof Error ? error.message : String(error);

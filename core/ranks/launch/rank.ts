@@ -1,8 +1,9 @@
 // A rank that `hpctrain launch` started. MPI's launchers change exit codes and delay signals, so it writes
 // how it ended into a private folder.
+import { readText } from "../../base/files.ts";
 import { dirname, join, resolve } from "../../../deps/path.ts";
 import { endWithPipe, runOnCores } from "../../../ffi/libc.ts";
-import { EXIT, refused, UserError } from "../../base/errors.ts";
+import { EXIT, messageOf, refused, UserError } from "../../base/errors.ts";
 import { JobFailed } from "../control/failure.ts";
 import { LAUNCH_VARIABLE } from "../launchers.ts";
 
@@ -24,7 +25,7 @@ export function writeEnd(folder: string, code: number, cause?: unknown): number 
     ? ""
     : error instanceof UserError
     ? error.message
-    : `internal: ${error instanceof Error ? error.message : String(error)}`;
+    : `internal: ${messageOf(error)}`;
   try {
     const about = error instanceof JobFailed ? error.about : null;
     writeNote(folder, "ended", { code, reason, about, host: Deno.hostname(), at: Date.now() });
@@ -40,7 +41,7 @@ const codeForLauncher = (code: number): number => code === EXIT.stopped ? EXIT.d
 export function writeForcedEnd(code: number, reason: string): number {
   const folder = Deno.env.get(LAUNCH_VARIABLE);
   if (!folder) return code;
-  if (text(join(folder, RANK_FILES.ended)) === null) writeEarlyEnd(code, reason, null);
+  if (readText(join(folder, RANK_FILES.ended)) === null) writeEarlyEnd(code, reason, null);
   return codeForLauncher(code);
 }
 
@@ -119,18 +120,10 @@ export const rankRun = (folder: string, rank: number): RunFolders | null =>
   found(rankFolder(folder, rank), "run");
 
 export function pidOf(folder: string, rank: number): number | null {
-  return Number(text(join(rankFolder(folder, rank), RANK_FILES.pid))?.trim()) || null;
+  return Number(readText(join(rankFolder(folder, rank), RANK_FILES.pid))?.trim()) || null;
 }
 
 function found<T>(folder: string, file: "ended" | "run"): T | null {
-  const json = text(join(folder, RANK_FILES[file]));
+  const json = readText(join(folder, RANK_FILES[file]));
   return json === null ? null : JSON.parse(json);
-}
-
-function text(path: string): string | null {
-  try {
-    return Deno.readTextFileSync(path);
-  } catch {
-    return null; // not there yet
-  }
 }

@@ -3,10 +3,10 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
 import { searchOf, type SearchWords } from "../../../core/cluster/sweep/search.ts";
 import { parseSearchFile } from "../../../core/cluster/sweep/space.ts";
-import { BEGIN, type Rungs } from "../../../core/cluster/sweep/rungs.ts";
+import { BEGIN, type Rungs } from "../../../core/cluster/sweep/metric.ts";
 import { key, uniform } from "../../../core/base/random.ts";
 import { optuna } from "../../../tests/core/cluster/sweep/optuna_peer.ts";
-import { climb, goesOn } from "../halving.ts";
+import { climb, goesOn } from "../search.ts";
 
 const ASK_OPTUNA = `
 import optuna

@@ -1,7 +1,7 @@
 // The runs of `--track mlflow`, as MLflow reads them.
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import type { TrackedRun } from "../../../core/outputs/tracked_run.ts";
+import type { TrackedRun } from "../../../core/outputs/tracked.ts";
 import { eventsOf, inTemp, ROOT_USER, succeed, TINY } from "../../../tests/integration/program.ts";
 import {
   KILLED_EVALUATIONS,

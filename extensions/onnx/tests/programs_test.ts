@@ -1,5 +1,5 @@
 import { testPrograms } from "../../../tests/core/export/programs.ts";
-import { writeOnnx } from "../file.ts";
+import { writeOnnx } from "../program.ts";
 
 testPrograms("an ONNX file that onnxruntime answers with", {
   reader: new URL("./onnx_answers.py", import.meta.url),

@@ -1,9 +1,8 @@
 // TPE against the real Optuna, and against random draws.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { logDensity, parzenOf, type Point } from "../parzen.ts";
+import { logDensity, parzenOf, type Point, splitTried, type TriedPoint } from "../search.ts";
 import { dimensionValue, type SearchDimension, valueOf } from "../../../core/cluster/sweep/space.ts";
 import { nextWords, type Search } from "../../../core/cluster/sweep/search.ts";
-import { splitTried, type TriedPoint } from "../tpe.ts";
 import { key, uniform } from "../../../core/base/random.ts";
 import { optuna } from "../../../tests/core/cluster/sweep/optuna_peer.ts";
 

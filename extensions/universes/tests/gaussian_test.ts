@@ -1,7 +1,6 @@
 // The white noise is white and normal, and the field has the spectrum that was asked for.
 import { assert, assertEquals } from "@std/assert";
-import { gaussianField, normalNumbers, simulationGrid } from "../fields.ts";
-import { linearPower } from "../theory.ts";
+import { gaussianField, linearPower, normalNumbers, simulationGrid } from "../fields.ts";
 import { key } from "../../../core/base/random.ts";
 import { liveTensors, scope } from "../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../tests/libtorch.ts";

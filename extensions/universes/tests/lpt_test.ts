@@ -1,8 +1,18 @@
 // Lagrangian perturbation theory: against fields whose answer is known by hand, and against what the literature says of
 // its spectrum and its skewness.
 import { assert, assertAlmostEquals } from "@std/assert";
-import { density, displacement, factors, gaussianField, secondSource, simulationGrid } from "../fields.ts";
-import { growth, linearPower, rmsInSpheres, sphere } from "../theory.ts";
+import {
+  density,
+  displacement,
+  factors,
+  gaussianField,
+  growth,
+  linearPower,
+  rmsInSpheres,
+  secondSource,
+  simulationGrid,
+  sphere,
+} from "../fields.ts";
 import { key } from "../../../core/base/random.ts";
 import { add, scale, toNumbers } from "../../../ffi/make.ts";
 import { abs, fftIrfftn } from "../../../ffi/ops.ts";

@@ -2,7 +2,7 @@
 import { tensor, toNumbers } from "../../../ffi/make.ts";
 import { abs, fftIrfftn, fftRfftn, mul, square } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { type Cosmology, sphere } from "../theory.ts";
+import { type Cosmology, sphere } from "../fields.ts";
 
 export const PLANCK: Cosmology = { omegaM: 0.3111, omegaB: 0.049, h: 0.6766, ns: 0.9665, sigma8: 0.8102 };
 

@@ -9,7 +9,7 @@ import {
   smoothTransfer,
   soundHorizon,
   transfer,
-} from "../theory.ts";
+} from "../fields.ts";
 import { askPeer } from "../../../tests/peer.ts";
 import { PLANCK } from "./measure.ts";
 

@@ -1,6 +1,6 @@
 // A survey's maps: lensing against theory, and noise, mask, smoothing and bins with the statistics that were asked for.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { distanceTo, growth, HUBBLE_LENGTH, linearPower } from "../theory.ts";
+import { distanceTo, growth, HUBBLE_LENGTH, linearPower, normalNumbers } from "../fields.ts";
 import {
   addSheet,
   type Bins,
@@ -13,7 +13,6 @@ import {
   type SurveyOptions,
   tomography,
 } from "../survey.ts";
-import { normalNumbers } from "../fields.ts";
 import { simulation, type SimulationSpec, usual } from "../options.ts";
 import { key } from "../../../core/base/random.ts";
 import { useLibtorch } from "../../../tests/libtorch.ts";

@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { fittedLink } from "../../../core/outputs/fitted_link.ts";
+import { fittedLink } from "../../../commands/run/bench_prediction.ts";
 import {
   allReduceSeconds,
   checkpointInterval,

@@ -3,7 +3,7 @@ import { join } from "@std/path";
 import { UserError } from "../../../core/base/errors.ts";
 import { encodeEvent } from "../../../core/run/events.ts";
 import type { Emitted } from "../../../core/run/event_log.ts";
-import { doubts, runSpeedOf, scaling } from "../../../core/outputs/scaling.ts";
+import { doubts, runSpeedOf, scaling } from "../../../commands/run/bench.ts";
 
 const begin = (ranks: number): Emitted => ({
   kind: "run",

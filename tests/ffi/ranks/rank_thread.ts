@@ -170,9 +170,9 @@ function inSharedMemory(transport: Transport, { same }: Check): boolean {
   return true;
 }
 
-self.onmessage = ({ data }) => {
+self.onmessage = async ({ data }) => {
   const check = openCheck();
-  const transport = openTransport(data);
+  const transport = await openTransport(data);
   everything(transport, check);
   parts(transport, check);
   const shared = inSharedMemory(transport, check);

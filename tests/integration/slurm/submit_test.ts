@@ -3,7 +3,7 @@ import { pathExists } from "../../../core/base/files.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { blocksOf } from "../docs_blocks.ts";
-import { prepareJob, SLURM } from "../../../commands/run/sbatch.ts";
+import { prepareJob } from "../../../commands/run/job.ts";
 import { COMMAND, eventsOf, EXE, ROOT } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
 
@@ -75,7 +75,7 @@ Deno.test({
 
 /** A script for `sbatch`, whose ranks are this command. */
 async function scriptFor(line: string, program: readonly string[], cwd: string): Promise<string> {
-  const { script } = await prepareJob(line.split(" "), SLURM, { env: {}, program: [...program] });
+  const { script } = await prepareJob(line.split(" "), "slurm", { env: {}, program: [...program] });
   const path = join(cwd, "job.sh");
   Deno.writeTextFileSync(path, script);
   Deno.mkdirSync(join(cwd, "logs/slurm"), { recursive: true });

@@ -7,7 +7,7 @@ import { TimeLimitError } from "../../../ranks/control/failure.ts";
 import type { Team } from "../../../ranks/team.ts";
 import type { PairResult } from "./judge.ts";
 import { openFlightRecorder } from "../../../ranks/flight_recorder.ts";
-import { gpuEngine, type Network } from "../../../ranks/gpu_engine.ts";
+import { gpuEngine, type Network } from "../../../ranks/engines.ts";
 import type { RankContext } from "../../../ranks/context.ts";
 
 interface SubGroup {

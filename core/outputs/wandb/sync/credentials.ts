@@ -1,4 +1,5 @@
 // Finds the W&B server and its key. Only one header has the key.
+import { readText } from "../../../base/files.ts";
 import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { withoutSecrets } from "../../../base/secrets.ts";
@@ -63,7 +64,7 @@ function addressOf(env: Environment, given: string | undefined): [string, string
   if (given !== undefined) return [given, "--base-url"];
   if (env.WANDB_BASE_URL) return [env.WANDB_BASE_URL, "WANDB_BASE_URL"];
   const settings = join(env.WANDB_CONFIG_DIR ?? join(configHome(env), "wandb"), "settings");
-  const found = /^\s*base_url\s*=\s*(\S+)\s*$/m.exec(read(settings) ?? "");
+  const found = /^\s*base_url\s*=\s*(\S+)\s*$/m.exec(readText(settings) ?? "");
   return found ? [found[1], settings] : [CLOUD, "the default"];
 }
 
@@ -93,7 +94,7 @@ function findKey(env: Environment, url: URL, keyFile: string | undefined): Wandb
   if (env.WANDB_API_KEY) return checkedKey(env.WANDB_API_KEY, "WANDB_API_KEY");
   const own = join(configHome(env), "hpctrain", "wandb-key");
   const netrc = netrcOf(env);
-  const inNetrc = passwordIn(read(netrc) ?? "", namesOf(url));
+  const inNetrc = passwordIn(readText(netrc) ?? "", namesOf(url));
   if (inNetrc !== null) return checkedKey(inNetrc, netrc);
   const inFile = keyIn(own, own, false);
   if (inFile) return inFile;
@@ -107,13 +108,13 @@ function findKey(env: Environment, url: URL, keyFile: string | undefined): Wandb
 
 export function caCertsOf(env: Environment, given: string | undefined): string[] {
   const certs = (path: string) =>
-    read(path)?.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+    readText(path)?.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   const named = given === undefined ? [] : certs(given);
   if (given !== undefined && named.length === 0) {
     throw new UserError(
       "usage",
       `--ca-file names ${given}, which ${
-        read(given) === null ? "can't be read" : "has no certificate in it"
+        readText(given) === null ? "can't be read" : "has no certificate in it"
       }; ` +
         "name a file of certificates in PEM form.",
     );
@@ -127,12 +128,12 @@ const configHome = (env: Environment): string => env.XDG_CONFIG_HOME || join(env
 function netrcOf(env: Environment): string {
   if (env.NETRC) return env.NETRC;
   const [dotted, other] = [".netrc", "_netrc"].map((name) => join(env.HOME ?? "/", name));
-  return read(dotted) === null && read(other) !== null ? other : dotted;
+  return readText(dotted) === null && readText(other) !== null ? other : dotted;
 }
 
 /** Returns null where there is no file and the user named none. */
 function keyIn(path: string, from: string, given: boolean): WandbKey | null {
-  const text = read(path);
+  const text = readText(path);
   if (text === null) {
     if (!given) return null;
     throw new UserError("usage", `The key file ${path} can't be read; name another with --key-file FILE.`);
@@ -154,14 +155,6 @@ function checkedKey(text: string, from: string): WandbKey {
     "usage",
     `${from} holds no key: a key is one word of letters, digits, dashes and underscores, some 40 or 86 of them.`,
   );
-}
-
-function read(path: string): string | null {
-  try {
-    return Deno.readTextFileSync(path);
-  } catch {
-    return null;
-  }
 }
 
 /** The first of these names counts, or the default entry. */

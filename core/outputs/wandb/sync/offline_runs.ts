@@ -1,3 +1,4 @@
+import { statOf } from "../../../base/files.ts";
 import { basename, dirname, join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { type Contents, type HistoryLine, openContents, openWandbReader } from "./contents.ts";
@@ -57,14 +58,6 @@ function entriesOf(folder: string): Deno.DirEntry[] {
     return entries.filter(({ isDirectory, name }) => !isDirectory || !isRun || !INSIDE.test(name));
   } catch {
     return []; // gone, or unreadable
-  }
-}
-
-function statOf(path: string): Deno.FileInfo | null {
-  try {
-    return Deno.statSync(path);
-  } catch {
-    return null;
   }
 }
 

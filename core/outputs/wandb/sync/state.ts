@@ -1,6 +1,6 @@
 // The state of an upload beside the .wandb file, by which it is also locked.
 import { dirname } from "../../../../deps/path.ts";
-import { holdFile, holdFolder } from "../../../base/files.ts";
+import { holdFile, holdFolder, readText } from "../../../base/files.ts";
 
 /** `wandb sync` writes the first step and time that the server wants in this form. */
 export interface SyncStart {
@@ -25,12 +25,12 @@ const syncedPath = (wandb: string): string => `${wandb}.synced`;
 const startPath = (wandb: string): string => `${wandb}.syncstate`;
 const uploadedPath = (wandb: string): string => `${wandb}.uploaded.json`;
 
-export const isSynced = (wandb: string): boolean => read(syncedPath(wandb)) !== null;
+export const isSynced = (wandb: string): boolean => readText(syncedPath(wandb)) !== null;
 
 export const markSynced = (wandb: string): void => Deno.writeTextFileSync(syncedPath(wandb), "");
 
 export function readStart(wandb: string): SyncStart | null {
-  const found = object(read(startPath(wandb)));
+  const found = object(readText(startPath(wandb)));
   const step = safeInteger(found?.starting_step), runtime = found?.starting_runtime;
   return step === null ? null : { step, runtime: typeof runtime === "number" ? runtime : 0 };
 }
@@ -42,7 +42,7 @@ export const writeStart = (wandb: string, { step, runtime }: SyncStart): void =>
   );
 
 export const uploadedStep = (wandb: string): number | null =>
-  uploadedOf(object(read(uploadedPath(wandb))))?.lastStep ?? null;
+  uploadedOf(object(readText(uploadedPath(wandb))))?.lastStep ?? null;
 
 export interface UploadLock {
   readonly known: UploadState | null;
@@ -59,7 +59,7 @@ export function lockUpload(wandb: string): UploadLock | null {
     file = Deno.openSync(path, { read: true, write: true, create: true });
   } catch {
     // In a read-only folder no other upload can write either, so no lock is needed.
-    return { known: uploadedOf(object(read(path))), write: () => false, close() {} };
+    return { known: uploadedOf(object(readText(path))), write: () => false, close() {} };
   }
   const release = holdFile(path, dirname(path));
   if (release === null) {
@@ -67,7 +67,7 @@ export function lockUpload(wandb: string): UploadLock | null {
     return null;
   }
   return {
-    known: uploadedOf(object(read(path))),
+    known: uploadedOf(object(readText(path))),
     write(state) {
       try {
         const bytes = new TextEncoder().encode(JSON.stringify(state) + "\n");
@@ -90,14 +90,6 @@ export function isBeingWritten(wandb: string): boolean {
   const release = holdFolder(dirname(wandb));
   release?.();
   return release === null;
-}
-
-function read(path: string): string | null {
-  try {
-    return Deno.readTextFileSync(path);
-  } catch {
-    return null;
-  }
 }
 
 function object(text: string | null): Record<string, unknown> | null {

@@ -304,11 +304,9 @@ function pause({ pollMs = POLL_MS, stop, wake }: UploadOptions): Promise<void> {
 }
 
 export const uploadFailureOf = (error: unknown): UserError =>
-  error instanceof UserError
-    ? error
-    : new UserError("communication", error instanceof Error ? error.message : String(error), {
-      cause: error,
-    });
+  error instanceof UserError ? error : new UserError("communication", messageOf(error), {
+    cause: error,
+  });
 
 /** The upload thread finds the key itself. */
 export interface GrowingRun {

@@ -1,6 +1,7 @@
+import { entriesIn } from "../../../../core/base/files.ts";
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { entriesIn, onPath, programOutput, textIn } from "../../../../core/cluster/doctor/check.ts";
+import { onPath, programOutput, textIn } from "../../../../core/cluster/doctor/check.ts";
 import { inTemp } from "../../../integration/program.ts";
 
 Deno.test("a program is found in the first folder of PATH that has it, if it may be executed", () =>

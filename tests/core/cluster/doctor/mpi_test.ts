@@ -34,13 +34,17 @@ Deno.test("a library that was named and can't be used is bad where it is needed"
 for (const [name, mpi] of [["Open MPI", openMpi], ["MPICH", mpich]] as const) {
   // The library stays open: not every MPI survives being closed.
   const options = { sanitizeResources: false };
-  Deno.test(`${name} is found with its version and its launcher, and no rank is started`, options, () => {
-    const { folder, library } = mpi();
-    const env = { PATH: `${join(folder, "bin")}:/usr/bin:/bin`, HOME: "/nonexistent" };
-    const facts = gatherMpi(true, env);
-    assertMatch(facts.chosen!.version!, new RegExp(`^${name} \\d`));
-    assertEquals(Deno.realPathSync(facts.chosen!.path), Deno.realPathSync(library));
-    assertEquals(judgeMpi(facts)[0].state, "good");
-    assertMatch(judgeMpi(facts)[0].said, /ranks are started by .*\/(mpirun|mpiexec)/);
-  });
+  Deno.test(
+    `${name} is found with its version and its launcher, and no rank is started`,
+    options,
+    async () => {
+      const { folder, library } = mpi();
+      const env = { PATH: `${join(folder, "bin")}:/usr/bin:/bin`, HOME: "/nonexistent" };
+      const facts = await gatherMpi(true, env);
+      assertMatch(facts.chosen!.version!, new RegExp(`^${name} \\d`));
+      assertEquals(Deno.realPathSync(facts.chosen!.path), Deno.realPathSync(library));
+      assertEquals(judgeMpi(facts)[0].state, "good");
+      assertMatch(judgeMpi(facts)[0].said, /ranks are started by .*\/(mpirun|mpiexec)/);
+    },
+  );
 }

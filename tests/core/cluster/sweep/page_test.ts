@@ -1,7 +1,6 @@
 // The page of a sweep: what it says, and what a setting is said to explain.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { explained, type Observation } from "../../../../core/cluster/sweep/importance.ts";
-import { axisPlace, pageAxesOf } from "../../../../core/cluster/sweep/page_axes.ts";
+import { axisPlace, explained, type Observation, pageAxesOf } from "../../../../core/cluster/sweep/page.ts";
 import { noise, pageOf, ROWS, SWEEP } from "./made_sweep.ts";
 import { optuna } from "./optuna_peer.ts";
 

@@ -2,7 +2,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { linesAround } from "../../../../core/outputs/runs/ends.ts";
-import { findRuns } from "../../../../core/outputs/runs/find.ts";
+import { findRuns } from "../../../../commands/run/runs.ts";
 import { rowOf } from "../../../../core/outputs/runs/row.ts";
 import { flat } from "../../../../core/run/flat_settings.ts";
 import { csvLines, runsJson, tableLines } from "../../../../core/outputs/runs/table.ts";

@@ -3,7 +3,7 @@ import { join } from "@std/path";
 import type { Sink, SinkModule } from "../../../../core/run/output.ts";
 import type { Event } from "../../../../core/run/events.ts";
 import { openTrack } from "../../../../core/run/writer/track.ts";
-import type { TrackedRun } from "../../../../core/outputs/tracked_run.ts";
+import type { TrackedRun } from "../../../../core/outputs/tracked.ts";
 import { inTemp, onDisk } from "../../../integration/program.ts";
 import { epochEnd, exit, step, steps } from "../wandb/runs.ts";
 

@@ -1,13 +1,12 @@
 // The files of --track, as TensorBoard and pandas read them.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import type { TrackedRun } from "../../../../core/outputs/tracked_run.ts";
+import { trackedOutputs, type TrackedRun } from "../../../../core/outputs/tracked.ts";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
 import { TRACKS } from "../../../../core/settings/sections/run.ts";
-import { trackedOutputs } from "../../../../core/outputs/tracked.ts";
 import * as csvSink from "../../../../core/outputs/csv/sink.ts";
 import * as tensorboardSink from "../../../../core/outputs/tensorboard/sink.ts";
-import { crc32c } from "../../../../core/outputs/tensorboard/record.ts";
+import { crc32c } from "../../../../core/outputs/tensorboard/sink.ts";
 import { eventsOf, inTemp, ROOT_USER, succeed, TINY } from "../../../integration/program.ts";
 import {
   KILLED_EVALUATIONS,

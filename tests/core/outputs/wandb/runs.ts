@@ -2,8 +2,7 @@
 import { join } from "@std/path";
 import type { Event, StepEvent } from "../../../../core/run/events.ts";
 import { type ReadAt, readAtOf, readFrames } from "../../../../core/outputs/wandb/file.ts";
-import { decodeRecord, type WandbRecord } from "../../../../core/outputs/wandb/records.ts";
-import type { WandbSetup } from "../../../../core/outputs/wandb/types.ts";
+import { decodeRecord, type WandbRecord, type WandbSetup } from "../../../../core/outputs/wandb/records.ts";
 import type { WandbServer } from "../../../integration/wandb_server.ts";
 
 /** Reads a .wandb file that is in memory. */

@@ -5,7 +5,7 @@ import { defaultConfig } from "../../../../core/settings/settings.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { WandbRun } from "../../../../core/outputs/wandb/sink.ts";
 import { newId, type WandbOptions, wandbSetup } from "../../../../core/outputs/wandb/setup.ts";
-import type { WandbSetup } from "../../../../core/outputs/wandb/types.ts";
+import type { WandbSetup } from "../../../../core/outputs/wandb/records.ts";
 import { inTemp } from "../../../integration/program.ts";
 import { exit, step, steps } from "./runs.ts";
 

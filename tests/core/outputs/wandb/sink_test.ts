@@ -4,8 +4,7 @@ import { dirname, join } from "@std/path";
 import { byPart } from "../../../../core/run/account.ts";
 import { encodeEvent, type Event } from "../../../../core/run/events.ts";
 import { WandbRun } from "../../../../core/outputs/wandb/sink.ts";
-import type { WandbRecord } from "../../../../core/outputs/wandb/records.ts";
-import type { WandbSetup } from "../../../../core/outputs/wandb/types.ts";
+import type { WandbRecord, WandbSetup } from "../../../../core/outputs/wandb/records.ts";
 import { inTemp, onDisk, ROOT_USER } from "../../../integration/program.ts";
 import { at, epochEnd, exit, recordsOf, rowsOf, setupIn, step, steps, stepsOf, valueOf } from "./runs.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { openWandbSummary } from "../../../../core/outputs/wandb/rows.ts";
+import { openWandbSummary } from "../../../../core/outputs/wandb/sink.ts";
 
 Deno.test("W&B's best evaluation is the least finite loss: one that is not finite never is", () => {
   const summary = openWandbSummary();

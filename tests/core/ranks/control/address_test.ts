@@ -9,7 +9,7 @@ import {
   publish,
   published,
   rendezvousFile,
-} from "../../../../core/ranks/control/address.ts";
+} from "../../../../core/ranks/control/rendezvous.ts";
 import type { Env } from "../../../../core/ranks/launchers.ts";
 import { rankContext } from "../../../../core/ranks/context.ts";
 import { hydra, mpirun, srun } from "../environments.ts";

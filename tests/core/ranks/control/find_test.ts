@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertNotEquals, assertRejects, assertThrows } from "@std/assert";
 import { keysOf, macOf, newNonce, newSecret, secretIn } from "../../../../core/ranks/control/channel.ts";
 import { findServer } from "../../../../core/ranks/control/client.ts";
-import { openRejectionLog } from "../../../../core/ranks/control/rejections.ts";
+import { openRejectionLog } from "../../../../core/ranks/control/server.ts";
 import { SECRET, withJob } from "./job.ts";
 
 const address = (port: number) => ({ hostname: "127.0.0.1", port });

@@ -1,6 +1,6 @@
 // The words after `launch`, in our spelling and torchrun's.
 import { assertEquals, assertThrows } from "@std/assert";
-import { readLaunchOptions } from "../../../../core/ranks/launch/options.ts";
+import { readLaunchOptions } from "../../../../commands/run/launch.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 
 const PLAIN = { nodes: 1, nodeRank: 0, master: null, maxRestarts: 0, ranksPerGpu: 1, aside: false };

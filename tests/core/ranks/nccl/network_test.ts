@@ -1,6 +1,6 @@
 // The variables that a choice of network means to NCCL.
 import { assert, assertEquals } from "@std/assert";
-import { type NetworkOptions, networkVariables } from "../../../../core/ranks/nccl/setup.ts";
+import { type NetworkOptions, networkVariables } from "../../../../core/ranks/nccl/part.ts";
 
 const of = (more: Partial<NetworkOptions> = {}) =>
   networkVariables({

@@ -1,6 +1,6 @@
 // NCCL's RAS service, in whose place a small server says what NCCL's own does.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { queryRas, worstOf } from "../../../../core/ranks/nccl/ras.ts";
+import { queryRas, worstOf } from "../../../../core/ranks/nccl/part.ts";
 import { withJob } from "../control/job.ts";
 
 const REPORT = `NCCL version 2.27.3 compiled with CUDA 12.9

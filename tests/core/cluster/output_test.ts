@@ -1,8 +1,8 @@
 // Which file is what a job has printed.
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { outputIn } from "../../commands/run/logs.ts";
-import { inTemp } from "../integration/program.ts";
+import { outputIn } from "../../../core/cluster/jobs.ts";
+import { inTemp } from "../../integration/program.ts";
 
 Deno.test("a job's output is found by its whole number, also in names with numbers of their own", () =>
   inTemp((folder) => {

@@ -1,10 +1,10 @@
 // Ranks that communicate by real MPI libraries, started by their own launchers.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { inTemp, type Result, until } from "../../integration/program.ts";
-import { mpich, type MpiUnderTest, openMpi, runRanks, standardMpi, startRanks } from "../../mpi.ts";
-import { within } from "../../cpu_time.ts";
+import { inTemp, type Result, until } from "../../../integration/program.ts";
+import { mpich, type MpiUnderTest, openMpi, runRanks, standardMpi, startRanks } from "../../../mpi.ts";
+import { within } from "../../../cpu_time.ts";
 
-const PROGRAM = "tests/core/ranks/mpi_program.ts";
+const PROGRAM = "tests/core/ranks/mpi/program.ts";
 
 interface Contender {
   readonly name: string;

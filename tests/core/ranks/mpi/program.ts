@@ -1,12 +1,12 @@
 // One rank for the tests of MPI: CASE[,CASE...] DIR. What it saw in each case goes to DIR/RANK.json.
-import { type Collectives, openCollectives } from "../../../core/ranks/collectives.ts";
-import { lastRecorded, openFlightRecorder } from "../../../core/ranks/flight_recorder.ts";
-import { rankContext } from "../../../core/ranks/context.ts";
-import { UserError } from "../../../core/base/errors.ts";
-import { fill_, tensor, toNumbers } from "../../../ffi/make.ts";
-import { copy_, narrow } from "../../../ffi/ops.ts";
-import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { useLibtorch } from "../../libtorch.ts";
+import { type Collectives, openCollectives } from "../../../../core/ranks/collectives.ts";
+import { lastRecorded, openFlightRecorder } from "../../../../core/ranks/flight_recorder.ts";
+import { rankContext } from "../../../../core/ranks/context.ts";
+import { UserError } from "../../../../core/base/errors.ts";
+import { fill_, tensor, toNumbers } from "../../../../ffi/make.ts";
+import { copy_, narrow } from "../../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../../ffi/tensor.ts";
+import { useLibtorch } from "../../../libtorch.ts";
 
 const [name, folder] = Deno.args;
 useLibtorch();
