@@ -3,23 +3,15 @@
 
 import { withoutSchedulers } from "./hide_schedulers.ts";
 import { parseJunit, type TestResult } from "./junit.ts";
+import { allTestFiles, isNative, secondsOf, selectTests, TIMES, times } from "./test_files.ts";
 
 const MINUTES_A_GROUP = 45;
 /** Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: four groups keep two cores busy for 85% of it. */
 const GROUPS_AT_ONCE = navigator.hardwareConcurrency > 1 ? 4 : 2;
 /** Files of one folder share a process up to these seconds, so that no core waits long for the last group. */
 const SECONDS_A_GROUP = 60;
-/** A file that takes longer, with others beside it, is no unit test. */
-const SECONDS_A_UNIT = 8;
-/** These run the program from outside, or need more set up than Deno, libtorch, MPI and Python. */
-const NO_UNIT = /^tests\/(integration|bench|core\/outputs\/wandb\/sync)\//;
-/** Their results may differ with libtorch; the others of ffi load none. */
-const NATIVE =
-  /^tests\/ffi\/(?!libraries\/|mpi\/|ranks\/|nccl\/|(jpeg|zstd|nvml|spin|process|write_behind|machine)_)/;
 /** Threads that wait for each other's part of an op would spin, and keep the cores from the other groups. */
 const SHARED = { OMP_WAIT_POLICY: "passive" };
-/** The measured seconds of each file. */
-const TIMES = new URL("test_times.json", import.meta.url);
 
 interface Group {
   readonly name: string;
@@ -37,8 +29,6 @@ addEventListener("unload", () => Deno.removeSync(links, { recursive: true }));
 const ci = Deno.env.get("CI") === "true";
 const results: TestResult[] = [];
 const measured = new Map<string, { files: string[]; seconds: number; tests: TestResult[] }>();
-const times: Record<string, number> = JSON.parse(Deno.readTextFileSync(TIMES));
-const secondsOf = (file: string) => times[file] ?? 2;
 
 const { files, names } = selectTests(filter);
 const groups = groupsOf(files);
@@ -75,27 +65,6 @@ async function check(task: string): Promise<void> {
   record(`deno task ${task}`, success ? "passed" : "failed", start);
 }
 
-/** A path's part picks files; anything else is a part of tests' names. */
-function selectTests(filter = ""): { files: string[]; names?: string } {
-  const all = allTestFiles();
-  if (unit) return { files: all.filter((file) => !NO_UNIT.test(file) && secondsOf(file) <= SECONDS_A_UNIT) };
-  const chosen = all.filter((file) => file.includes(filter));
-  return chosen.length > 0 ? { files: chosen } : { files: all, names: filter };
-}
-
-/** An extension has its tests with it. */
-function allTestFiles(): string[] {
-  const folders = [...Deno.readDirSync(".")].map(({ name }) => name);
-  return folders.filter((name) => name === "tests" || name === "extensions").flatMap(testFiles).sort();
-}
-
-function testFiles(folder: string): string[] {
-  return [...Deno.readDirSync(folder)].flatMap((entry) => {
-    const path = `${folder}/${entry.name}`;
-    return entry.isDirectory ? testFiles(path) : /_test\.ts$/.test(entry.name) ? [path] : [];
-  });
-}
-
 /**
  * Each group is a process of its own: a crash in native code loses that group's results and no other's. The longest
  * come first, so that the cores end their last groups at about the same time.
@@ -106,7 +75,7 @@ function groupsOf(files: string[]): Group[] {
     /^tests\/integration\//.test(file) ? file.slice("tests/".length) : folder(file);
   const groups = [...Map.groupBy(files, name)].flatMap(([name, files]) => parts({ name, files }));
   const oldest = Deno.env.get("HPCTRAIN_LIBTORCH_OLDEST");
-  const native = files.filter((file) => NATIVE.test(file));
+  const native = files.filter(isNative);
   if (oldest && !unit && native.length > 0) {
     const env = { HPCTRAIN_LIBTORCH: oldest };
     groups.push(...parts({ name: "ffi on the oldest libtorch", files: native, env }));
