@@ -6,8 +6,14 @@ import { parseJunit, type TestResult } from "./junit.ts";
 import { allTestFiles, isNative, secondsOf, selectTests, TIMES, times } from "./test_files.ts";
 
 const MINUTES_A_GROUP = 45;
-/** Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: four groups keep two cores busy for 85% of it. */
-const GROUPS_AT_ONCE = navigator.hardwareConcurrency > 1 ? 4 : 2;
+/**
+ * Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: a group takes 40% of a core, and four
+ * kept two of them busy for 80% of the time. Some take 2 GB.
+ */
+const GROUPS_AT_ONCE = Math.max(
+  2,
+  Math.min(3 * navigator.hardwareConcurrency, Math.floor(Deno.systemMemoryInfo().total / 2 ** 31)),
+);
 /** Files of one folder share a process up to these seconds, so that no core waits long for the last group. */
 const SECONDS_A_GROUP = 60;
 /** Threads that wait for each other's part of an op would spin, and keep the cores from the other groups. */
@@ -162,9 +168,18 @@ function sum(numbers: number[]): number {
   return numbers.reduce((a, b) => a + b, 0);
 }
 
+/** All processes that have ended took so many. On a machine that is busy with other things this says more than the time. */
+function processorSeconds(): number {
+  const stat = Deno.readTextFileSync("/proc/self/stat");
+  const [user, system] = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(13, 15).map(Number);
+  return (user + system) / 100; // Linux counts in hundredths
+}
+
 function summary(): number {
   const show = (r: TestResult) =>
     console.log(`  ${r.seconds.toFixed(1).padStart(6)} s  ${r.file}  ${r.name}`);
+  const minutes = (performance.now() / 60_000).toFixed(1);
+  console.log(`\nIt took ${minutes} minutes, and ${processorSeconds().toFixed(0)} seconds of processors.`);
   console.log("\nThe slowest ten:");
   results.toSorted((a, b) => b.seconds - a.seconds).slice(0, 10).forEach(show);
   const skipped = results.filter((r) => r.outcome === "skipped");
