@@ -15,7 +15,7 @@ const NATIVE =
 /** The steps of the set-up, each with the variables that tell tests of it. */
 const STEPS: Readonly<Record<string, readonly string[]>> = {
   build: ["HPCTRAIN_EXE"],
-  libtorch: ["HPCTRAIN_LIBTORCH"],
+  libtorch: ["HPCTRAIN_LIBTORCH", "HPCTRAIN_EXE"], // the program looks for one
   libtorch_oldest: ["HPCTRAIN_LIBTORCH_OLDEST"],
   peer: ["HPCTRAIN_PYTHON", "HPCTRAIN_REAL_LIBRARIES"],
   formats: ["HPCTRAIN_FORMATS_PYTHON"],
@@ -86,16 +86,9 @@ function reachedFrom(files: readonly string[]): Map<string, string> {
   return texts;
 }
 
-/** The files that a test starts, which it names by their address or by their path from the root. */
-function filesNamedIn(file: string, text: string): string[] {
-  const addresses = [...text.matchAll(/new URL\(\s*"(\.[^"]+\.ts)"/g)].map(([, to]) =>
-    join(dirname(file), to)
-  );
-  return [
-    ...addresses,
-    ...[...text.matchAll(/"((?:tests|scripts|bench)\/[\w/.]+\.ts)"/g)].map(([, to]) => to),
-  ];
-}
+/** The files that a test may start, which it names from its own folder or from the root. */
+const filesNamedIn = (file: string, text: string): string[] =>
+  [...text.matchAll(/"([\w./-]+\.(?:ts|py|sh))"/g)].flatMap(([, name]) => [join(dirname(file), name), name]);
 
 const isBesideProgram = (file: string): boolean =>
   /^(tests|bench|scripts)\/|^extensions\/[^/]+\/tests\//.test(file);

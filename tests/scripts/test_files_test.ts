@@ -28,6 +28,8 @@ Deno.test("what tests name, and what they import names, is set up for them, and 
   assertEquals(stepsFor("slurm/requeue"), ["build", "libtorch", "mpi", "slurm"]);
   assertEquals(stepsFor("ffi/tensor_test"), ["libtorch", "libtorch_oldest"]); // run on both
   assert(stepsFor("real_weights").includes("peer")); // into which its libraries are installed
+  assert(stepsFor("exported/storm_test").includes("libtorch")); // which the program that it starts opens
+  assert(stepsFor("core/train/digits_test").includes("libtorch")); // which the executable looks for
 });
 
 Deno.test("each step of the set-up is some test's, and the tests that run others have all", () => {
