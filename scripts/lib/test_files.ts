@@ -12,10 +12,10 @@ const NOT_FOR_UNIT = ["build", "libtorch_oldest", "slurm", "chromium", "wandb"];
 const NATIVE =
   /^tests\/ffi\/(?!libraries\/|mpi\/|ranks\/|nccl\/|(jpeg|zstd|nvml|spin|process|write_behind|machine)_)/;
 
-/** The steps of the set-up, each with the variables that tell tests of it. */
+/** The steps of the set-up, each with the variables that tell tests of it, and with what needs it without one. */
 const STEPS: Readonly<Record<string, readonly string[]>> = {
   build: ["HPCTRAIN_EXE"],
-  libtorch: ["HPCTRAIN_LIBTORCH", "HPCTRAIN_EXE"], // the program looks for one
+  libtorch: ["HPCTRAIN_LIBTORCH", "HPCTRAIN_EXE", "openDevice"], // the last two look for one
   libtorch_oldest: ["HPCTRAIN_LIBTORCH_OLDEST"],
   peer: ["HPCTRAIN_PYTHON", "HPCTRAIN_REAL_LIBRARIES"],
   formats: ["HPCTRAIN_FORMATS_PYTHON"],
@@ -61,12 +61,12 @@ function testFiles(folder: string): string[] {
   });
 }
 
-/** The steps of the set-up whose variables these files name, or what they import. */
+/** The steps of the set-up whose words these files have, or what they import has. */
 export function stepsOf(files: readonly string[]): string[] {
   const reached = reachedFrom(files);
   if (reached.has(RUNS_TESTS)) return Object.keys(STEPS);
   const texts = [...reached.values()].join("\n");
-  const named = new Set(texts.match(/\bHPCTRAIN_\w+/g));
+  const named = new Set(texts.match(/\b\w+/g));
   const isNeeded = (step: string) =>
     STEPS[step].some((name) => named.has(name)) || step === "libtorch_oldest" && files.some(isNative);
   return Object.keys(STEPS).filter(isNeeded);

@@ -29,6 +29,7 @@ Deno.test("what tests name, and what they import names, is set up for them, and 
   assertEquals(stepsFor("ffi/tensor_test"), ["libtorch", "libtorch_oldest"]); // run on both
   assert(stepsFor("real_weights").includes("peer")); // into which its libraries are installed
   assert(stepsFor("exported/storm_test").includes("libtorch")); // which the program that it starts opens
+  assert(stepsFor("tests/mod_test").includes("libtorch")); // which a device is opened with
   assert(stepsFor("core/train/digits_test").includes("libtorch")); // which the executable looks for
 });
 
