@@ -3,23 +3,21 @@
 
 import { withoutSchedulers } from "./hide_schedulers.ts";
 import { parseJunit, type TestResult } from "./junit.ts";
+import { allTestFiles, isNative, secondsOf, selectTests, TIMES, times } from "./test_files.ts";
 
 const MINUTES_A_GROUP = 45;
-/** Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: four groups keep two cores busy for 85% of it. */
-const GROUPS_AT_ONCE = navigator.hardwareConcurrency > 1 ? 4 : 2;
+/**
+ * Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: a group takes 40% of a core, and four
+ * kept two of them busy for 80% of the time. Some take 2 GB.
+ */
+const GROUPS_AT_ONCE = Math.max(
+  2,
+  Math.min(3 * navigator.hardwareConcurrency, Math.floor(Deno.systemMemoryInfo().total / 2 ** 31)),
+);
 /** Files of one folder share a process up to these seconds, so that no core waits long for the last group. */
 const SECONDS_A_GROUP = 60;
-/** A file that takes longer, with others beside it, is no unit test. */
-const SECONDS_A_UNIT = 8;
-/** These run the program from outside, or need more set up than Deno, libtorch, MPI and Python. */
-const NO_UNIT = /^tests\/(integration|bench|core\/outputs\/wandb\/sync)\//;
-/** Their results may differ with libtorch; the others of ffi load none. */
-const NATIVE =
-  /^tests\/ffi\/(?!libraries\/|mpi\/|ranks\/|nccl\/|(jpeg|zstd|nvml|spin|process|write_behind|machine)_)/;
 /** Threads that wait for each other's part of an op would spin, and keep the cores from the other groups. */
 const SHARED = { OMP_WAIT_POLICY: "passive" };
-/** The measured seconds of each file. */
-const TIMES = new URL("test_times.json", import.meta.url);
 
 interface Group {
   readonly name: string;
@@ -37,8 +35,6 @@ addEventListener("unload", () => Deno.removeSync(links, { recursive: true }));
 const ci = Deno.env.get("CI") === "true";
 const results: TestResult[] = [];
 const measured = new Map<string, { files: string[]; seconds: number; tests: TestResult[] }>();
-const times: Record<string, number> = JSON.parse(Deno.readTextFileSync(TIMES));
-const secondsOf = (file: string) => times[file] ?? 2;
 
 const { files, names } = selectTests(filter);
 const groups = groupsOf(files);
@@ -75,27 +71,6 @@ async function check(task: string): Promise<void> {
   record(`deno task ${task}`, success ? "passed" : "failed", start);
 }
 
-/** A path's part picks files; anything else is a part of tests' names. */
-function selectTests(filter = ""): { files: string[]; names?: string } {
-  const all = allTestFiles();
-  if (unit) return { files: all.filter((file) => !NO_UNIT.test(file) && secondsOf(file) <= SECONDS_A_UNIT) };
-  const chosen = all.filter((file) => file.includes(filter));
-  return chosen.length > 0 ? { files: chosen } : { files: all, names: filter };
-}
-
-/** An extension has its tests with it. */
-function allTestFiles(): string[] {
-  const folders = [...Deno.readDirSync(".")].map(({ name }) => name);
-  return folders.filter((name) => name === "tests" || name === "extensions").flatMap(testFiles).sort();
-}
-
-function testFiles(folder: string): string[] {
-  return [...Deno.readDirSync(folder)].flatMap((entry) => {
-    const path = `${folder}/${entry.name}`;
-    return entry.isDirectory ? testFiles(path) : /_test\.ts$/.test(entry.name) ? [path] : [];
-  });
-}
-
 /**
  * Each group is a process of its own: a crash in native code loses that group's results and no other's. The longest
  * come first, so that the cores end their last groups at about the same time.
@@ -106,7 +81,7 @@ function groupsOf(files: string[]): Group[] {
     /^tests\/integration\//.test(file) ? file.slice("tests/".length) : folder(file);
   const groups = [...Map.groupBy(files, name)].flatMap(([name, files]) => parts({ name, files }));
   const oldest = Deno.env.get("HPCTRAIN_LIBTORCH_OLDEST");
-  const native = files.filter((file) => NATIVE.test(file));
+  const native = files.filter(isNative);
   if (oldest && !unit && native.length > 0) {
     const env = { HPCTRAIN_LIBTORCH: oldest };
     groups.push(...parts({ name: "ffi on the oldest libtorch", files: native, env }));
@@ -193,9 +168,18 @@ function sum(numbers: number[]): number {
   return numbers.reduce((a, b) => a + b, 0);
 }
 
+/** All processes that have ended took so many. On a machine that is busy with other things this says more than the time. */
+function processorSeconds(): number {
+  const stat = Deno.readTextFileSync("/proc/self/stat");
+  const [user, system] = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(13, 15).map(Number);
+  return (user + system) / 100; // Linux counts in hundredths
+}
+
 function summary(): number {
   const show = (r: TestResult) =>
     console.log(`  ${r.seconds.toFixed(1).padStart(6)} s  ${r.file}  ${r.name}`);
+  const minutes = (performance.now() / 60_000).toFixed(1);
+  console.log(`\nIt took ${minutes} minutes, and ${processorSeconds().toFixed(0)} seconds of processors.`);
   console.log("\nThe slowest ten:");
   results.toSorted((a, b) => b.seconds - a.seconds).slice(0, 10).forEach(show);
   const skipped = results.filter((r) => r.outcome === "skipped");

@@ -59,7 +59,8 @@ Deno.test("a flipped bit in weights of ours ends every command with code 8 and a
     const [first, middle, last] = [names[0], names[names.length >> 1], names.at(-1)!];
     const readers = READERS(path).filter(([command, , out]) => !(command === "export" && out === "out.pt2"));
     for (const argv of readers) {
-      for (const tensor of [first, middle, last]) {
+      // Who finds the last one has read them all.
+      for (const tensor of argv === readers[0] ? [first, middle, last] : [last]) {
         const mend = damage(file, tensor);
         await refused(cwd, argv, path, tensor);
         mend();

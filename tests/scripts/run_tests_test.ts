@@ -37,6 +37,7 @@ Deno.test("the last line counts checks, passes, failures and skips, and the exit
     ]);
     const one = await run(folder, ["core/a"]);
     assertEquals([one.code, one.last], [0, "2 passed, 0 failed"]);
+    assertMatch(one.lines.join("\n"), /^It took [\d.]+ minutes, and \d+ seconds of processors\.$/m);
     const named = await run(folder, ["two"]);
     assertEquals([named.code, named.last], [0, "1 passed, 0 failed"]);
     const none = await run(folder, ["nothing like it"]);

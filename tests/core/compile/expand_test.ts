@@ -66,6 +66,7 @@ interface Case {
   readonly stride: readonly [number, number];
   readonly padding: readonly [number, number];
   /** Calls of libtorch's that stay. */
+  /** At most so many are left to libtorch. */
   readonly calls: number;
 }
 
@@ -106,7 +107,7 @@ Deno.test("convolutions of small maps as products have libtorch's values and gra
       const graph = withGradients(shapes, convolve({ stride, padding }, result));
       const found = compared(graph), about = JSON.stringify({ input, kernel, stride, padding, result });
       assert(found.worst < 1e-5, `${about}: ${found.worst}`);
-      assert(found.calls === calls, `${about}: ${found.calls} calls`);
+      assert(found.calls <= calls, `${about}: ${found.calls} calls`);
       const { output, gradients } = planned(graph);
       assert(Math.max(output, ...gradients) < 1e-5, `${about} as a plan: ${output}, ${gradients}`);
     }

@@ -276,7 +276,7 @@ function leavesNoTrace(title: string, task: Task, checkpointing: boolean): void 
 }
 
 /** Some of several blocks, with norms and dropout, go twice through each, too. */
-const TWICE = /^mlp with dropout|^vit$|^resnet18$|^unet of volumes with everything|statistics$/;
+const TWICE = /^mlp with dropout|^vit$|^unet of volumes with everything|statistics$/;
 
 for (const [title, task] of TASKS) {
   for (const checkpointing of TWICE.test(title) ? [false, true] : [false]) {
