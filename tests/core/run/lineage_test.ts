@@ -12,6 +12,7 @@ import {
   readLineage,
 } from "../../../core/run/lineage.ts";
 import { inFolder } from "../checkpoint/python.ts";
+import { sentenceNamed } from "../../sentences.ts";
 
 const RUN: Emitted = {
   kind: "run",
@@ -115,7 +116,7 @@ Deno.test(
     assertEquals([second.first_step, second.last_step, second.resumed_from], [13, 30, "c.pt"]);
     assertEquals([second.lost.redone_steps, second.lost.redone_s, second.lost.restart_s], [8, 8 * 9 / 20, 2]);
     assertEquals(lines, [
-      "Attempt 2 of this run, goodput so far 49.1%. Attempt 1 was killed after step 20 (8 steps, 3.6 s, are done again)",
+      sentenceNamed("core/run/lineage: attempt run goodput"),
     ]);
     // 21 s in all, of which 3 began, 1 saved and 3.6 were for nothing.
     assertEquals(read(logs).goodput_percent, Math.round(1000 * (21 - 3 - 1 - 3.6) / 21) / 10);

@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { driverIn, type GpuFacts, judgeGpu } from "../../../../core/cluster/doctor/gpu.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 const H100 = { name: "NVIDIA H100", capability: "9.0", memory: 80 * 2 ** 30, taken: 0, state: null };
 /** Four H100 with a driver of the 550 branch. */
@@ -33,10 +34,7 @@ const judged = (more: Partial<GpuFacts>, base = NODE) => judgeGpu({ ...base, ...
 Deno.test("four GPUs that libtorch can use are one good line", () => {
   const [line, ...more] = judged({});
   assertEquals([line.state, more.length], ["good", 0]);
-  assertEquals(
-    line.said,
-    "4 GPUs: 4 x NVIDIA H100 of 80.0 GiB, capability 9.0; driver 550.54.14, libtorch for CUDA 12.8",
-  );
+  assertSentence("core/cluster/doctor/gpu: gpus nvidia gib", line.said);
 });
 
 Deno.test("a machine without GPUs is good, and bad where one was asked for", () => {
@@ -106,7 +104,10 @@ Deno.test("GPUs of two kinds, memory that others hold and a MIG device have line
   assertEquals([kinds.state, kinds.name], ["warn", "GPU kinds"]);
   assertMatch(kinds.said, /NVIDIA H100 \(9\.0\), NVIDIA A100 \(8\.0\).*slowest/);
   const [, held] = judged({ devices: [H100, { ...H100, taken: 60 * 2 ** 30 }] });
-  assertEquals([held.state, held.said], ["warn", "other processes hold 60.0 GiB of the 80.0 GiB of GPU 1"]);
+  assertEquals([held.state, held.said], [
+    "warn",
+    sentenceNamed("core/cluster/doctor/gpu: other processes hold"),
+  ]);
   const [, mig] = judged({ devices: [{ ...H100, name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb" }] });
   assertEquals(mig.state, "good");
   assertMatch(mig.said, /MIG device: a process sees one/);
@@ -158,11 +159,7 @@ const LUMI: GpuFacts = {
 Deno.test("a node of AMD's GPUs is one good line, with the variables that were set", () => {
   const [line, ...more] = judged({ visible: { ROCR_VISIBLE_DEVICES: "0,1,2,3,4,5,6,7" } }, LUMI);
   assertEquals([line.state, more.length], ["good", 0]);
-  assertEquals(
-    line.said,
-    "8 GPUs: 8 x AMD Instinct MI250X of 64.0 GiB, capability 9.0; driver 6.10.5, libtorch for ROCm 7.0; " +
-      "ROCR_VISIBLE_DEVICES=0,1,2,3,4,5,6,7",
-  );
+  assertSentence("core/cluster/doctor/gpu: gpus amd instinct", line.said);
 });
 
 Deno.test("each reason for which AMD's GPUs can't be used has its own remedy", () => {
@@ -197,10 +194,7 @@ Deno.test("what a GPU tells of itself is a line, and errors of its memory and wh
       { ...MI250X, state: { ...state, gpu_memory_errors: 2, gpu_throttle: ["power cap"] } },
     ],
   }, LUMI);
-  assertEquals(
-    now.said,
-    "GPU 0 3% busy, 1.0 GiB in use, 95 W, 41 °C; GPU 1 3% busy, 1.0 GiB in use, 95 W, 41 °C",
-  );
+  assertSentence("core/cluster/doctor/gpu: gpu busy gib", now.said);
   assertEquals([now.state, errors.state, speed.state], ["good", "warn", "warn"]);
   assertMatch(errors.said, /memory of GPU 1 has had 2 errors/);
   assertMatch(`${speed.said} ${speed.fix}`, /GPU 1 is held back \(power cap\).*`rocm-smi`/);

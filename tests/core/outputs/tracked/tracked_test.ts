@@ -20,6 +20,7 @@ import {
   writeStrange,
 } from "./made_runs.ts";
 import { seenBelow } from "./viewers.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 const PATHS = {
   tensorboard: (folder: string) => folder,
@@ -148,11 +149,10 @@ Deno.test({
 });
 
 Deno.test("an unknown name of --track is refused with those there are, and each of those is an output", async () => {
-  assertThrows(
-    () => resolveSettings({ argv: ["--track", "csv,tensorbord"], env: {} }),
-    Error,
-    `must be one or more of ${TRACKS.join(", ")}, with commas between them, but got ["csv","tensorbord"]. ` +
-      'Did you mean "tensorboard"?',
+  assertSentence(
+    "core/outputs/tracked/tracked: must commas between",
+    assertThrows(() => resolveSettings({ argv: ["--track", "csv,tensorbord"], env: {} }), Error),
+    { join: TRACKS.join(", ") },
   );
   assertEquals(resolveSettings({ argv: [], env: { HPCTRAIN_TRACK: "csv" } }).config.output.track, ["csv"]);
   assertEquals((await trackedOutputs(["csv"])).length, 1);

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { queryRas, worstOf } from "../../../../core/ranks/nccl/ras.ts";
 import { withJob } from "../control/job.ts";
+import { sentenceNamed } from "../../../sentences.ts";
 
 const REPORT = `NCCL version 2.27.3 compiled with CUDA 12.9
 CUDA runtime version 12090, driver version 12090
@@ -76,9 +77,7 @@ Deno.test("NCCL's service is asked in its own words, and its report comes back w
   assertEquals(server.heard, ["CLIENT PROTOCOL 2\n", "TIMEOUT 3\n", "VERBOSE STATUS\n"]);
   assertEquals(said, {
     text: REPORT.trim(),
-    line:
-      "NCCL's own report, errors: INCOMPLETE; Missing communicator data from 1 job process; Process 3487984 on node " +
-      "172.16.64.213 managing GPU 5",
+    line: sentenceNamed("core/ranks/nccl/ras: nccl own report"),
   });
 });
 
