@@ -7,6 +7,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { settings } from "../tables/help.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -26,7 +27,7 @@ Deno.test("auto without a path is synthetic, with the numbers of samples asked f
   const { train, val, notes, orders } = open({});
   assertEquals([train.name, train.length, val!.length], ["synthetic vectors", 50, 10]);
   assertEquals(notes, [
-    "Data: synthetic vectors: 7 features -> 1 number. Samples: 50 to train with, 10 to validate with",
+    sentenceNamed("core/data/open/open: data synthetic vectors"),
   ]);
   assertEquals(orders, { train: "c9a03ac0", val: "8a7d9e11" });
   assertEquals(open({ val_samples: 0 }).val, null);
@@ -38,10 +39,9 @@ Deno.test("fields are fields, whatever the model", () => {
 
 Deno.test("an unknown type is refused with the nearest name and what there is", () => {
   assertEquals(refused({ type: "minst" }).kind, "usage");
-  assertEquals(
-    refused({ type: "minst" }).message,
-    `Unknown data type "minst". Did you mean "mnist"? Available: ${DATA_KIND_NAMES.join(", ")}.`,
-  );
+  assertSentence("core/data/open/open: unknown data type", refused({ type: "minst" }).message, {
+    join: DATA_KIND_NAMES.join(", "),
+  });
 });
 
 Deno.test(
@@ -67,8 +67,8 @@ Deno.test(
     const { train, val, notes } = open({ data_path: `${folder}/T.CSV` });
     assertEquals([train.length, val!.length, train.facts.outputs], [18, 2, 1]);
     assertEquals(notes, [
-      `Data: ${folder}/T.CSV: 2 features -> 1 number. Samples: 18 to train with, 2 to validate with`,
-      "Read as text: commas between cells, names in line 1",
+      sentenceNamed("core/data/open/open: data csv features", { folder }),
+      sentenceNamed("core/data/open/open: read text commas"),
     ]);
     const said = (path: string) => refused({ data_path: `${folder}/${path}` }).message;
     assert(said("no.npz").includes("no.npz: there is no such file"), said("no.npz"));

@@ -14,6 +14,7 @@ import { python } from "../../../checkpoint/python.ts";
 import { blocksOf } from "../../../../integration/docs_blocks.ts";
 import { range, settings } from "../../tables/help.ts";
 import { pack } from "./make.ts";
+import { assertRefusal, assertSentence } from "../../../../sentences.ts";
 
 useLibtorch();
 await loadReader({ module: packedReader });
@@ -69,10 +70,7 @@ for (const way of WAYS) {
       assertEquals([train.threaded !== undefined, notes], [way!.in_memory === "no", []]);
       assertEquals(train.input, { name: "map", shape: [2, 3], dtype: "f32" });
       assertEquals(train.target, { name: "amount", shape: [1], dtype: "f32" });
-      assertEquals(
-        train.describe(),
-        `${folder}: samples of [2, 3] -> 1 number, packed from numbers of a test`,
-      );
+      assertSentence("core/data/formats/packed/packed: samples number packed", train.describe(), { folder });
       const scattered = plainPart([91, 0, 45, 9, 10]);
       scope(() =>
         assertEquals(
@@ -151,7 +149,11 @@ Deno.test("a shard that becomes shorter while it is read, or goes, ends with a s
     read(20);
     Deno.truncateSync(join(folder, "shard-00002.bin"), header + 5 * row);
     read(24);
-    assertThrows(() => read(26), UserError, "shard-00002.bin) is cut off: it ends before byte 328");
+    assertRefusal(
+      "data",
+      "core/data/formats/packed/packed: shard bin cut",
+      assertThrows(() => read(26), UserError),
+    );
     Deno.removeSync(join(folder, "shard-00004.bin"));
     assertThrows(() => read(40), UserError, "shard-00004.bin) can't be opened");
   }));
