@@ -16,6 +16,7 @@ import {
   TINY,
   until,
 } from "./program.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 async function refused(args: string[], says: RegExp, cwd: string): Promise<void> {
   const before = filesIn(cwd);
@@ -123,7 +124,7 @@ Deno.test("what a command prints onto a full disk is an error in one sentence", 
       const { code, stderr } = await run(command, { cwd, through });
       assertEquals([code, stderr], [
         2,
-        "hpctrain: Standard output can't be written: No space left on device.\n",
+        sentenceNamed("integration/bad_output: hpctrain standard output"),
       ]);
     }
   }));

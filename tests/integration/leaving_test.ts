@@ -5,6 +5,7 @@ import { python } from "../core/checkpoint/python.ts";
 import { writtenBy } from "../core/data/formats/written.ts";
 import { askPeer } from "../peer.ts";
 import { inTemp, run, succeed } from "./program.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 const QUICK = ["--device=cpu", "--threads=1", "--no-wandb", "--epochs=1", "--run-name=r"];
 const FROM = "checkpoints/r_latest.pt";
@@ -180,11 +181,8 @@ Deno.test("data other than the training's is judged whole, whatever the run's ow
     const { stdout, stderr } = await succeed(next, { cwd });
     const { on, samples, loss, metrics } = JSON.parse(stdout);
     assertEquals([on, samples, typeof loss, "skill_persistence" in metrics], ["all", 10, "number", true]);
-    assertStringIncludes(
-      stderr,
-      "years/2003.nc is other data than the run's own, so all of it is judged: 10 samples.",
-    );
-    assertStringIncludes(stderr, "No skill over climatology: this data is judged whole");
+    assertSentence("integration/leaving: years other data", stderr);
+    assertSentence("integration/leaving: skill climatology data", stderr);
     assertEquals("skill_climatology" in metrics, false);
     const divided = await succeed([...next, "--validation-split=0.5"], { cwd });
     assertEquals(JSON.parse(divided.stdout).samples < 10, true);
@@ -192,8 +190,7 @@ Deno.test("data other than the training's is judged whole, whatever the run's ow
     // Trained in one half of a year, and judged in the other.
     const half = [...data, ...model, "--run-name=half", "--validate-on=2001-07..2001-12", "--batch-size=2"];
     const trained = await succeed([...QUICK, ...half, "--data-path=years/2001.nc"], { cwd });
-    const said =
-      "No skill over climatology: training has seen no target of another year in the seasons that are judged.";
+    const said = sentenceNamed("integration/leaving: skill climatology training");
     assertEquals(trained.stdout.split(said).length, 2, trained.stdout);
     const own = await succeed(["eval", "checkpoints/half_latest.pt"], { cwd });
     assertStringIncludes(own.stderr, said);
@@ -244,7 +241,7 @@ Deno.test("a loss in the graph leaves the metrics of maps as they are, and none 
       ], {
         cwd,
       });
-      assertStringIncludes(said.stdout, "The graph has a loss of its own, which takes the targets as y");
+      assertSentence("integration/leaving: graph loss own", said.stdout);
       const from = `checkpoints/${name}_latest.pt`;
       metrics[name] = JSON.parse((await succeed(["eval", from, "--json"], { cwd })).stdout).metrics;
       if (name !== "coarse") await succeed(["predict", from, `--out=${name}-p.npz`], { cwd });

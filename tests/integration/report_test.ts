@@ -9,6 +9,7 @@ import { diagnosticsOf } from "../core/outputs/report/reports.ts";
 import { FAINT_TEXTS, NAMELESS, press, stopsOf } from "./accessibility.ts";
 import { CHROMIUM, inBrowser, needsChromium, type OpenPage, type Page, type Size } from "./browser.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 const DESK: Size = { width: 1280, height: 900 };
 
@@ -258,7 +259,7 @@ browserTest(
       const told =
         `[document.getElementById("smoothed").innerText, document.getElementById("smoothing").disabled]`;
       assertEquals(await page.evaluate(told), [
-        "not with 60 points or fewer: each is as it was logged",
+        sentenceNamed("integration/report: points fewer logged"),
         true,
       ]);
     }),

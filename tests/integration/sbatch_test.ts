@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import { stepped } from "./launches.ts";
 import { COMMAND, filesIn, finish, inTemp, run, start, succeed, TINY } from "./program.ts";
 import { MISSING, NEEDS, startBed } from "./slurm/bed.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 const JOB = ["--preset", "multi-node", "--nodes", "2", "--gpus-per-node", "2", "--run-name", "r"];
 
@@ -106,8 +107,8 @@ Deno.test("--dry-run checks the arithmetic, and leaves nothing behind", () =>
       "Cores: 8 a task, 16 on each node, 32 in all",
       "Memory: 64G on each node, 128G in all",
       "Time: 1:00:00",
-      "Batch: 64 x 4 ranks x 1 accumulated = 256 samples a step, 391 steps an epoch",
-      "Learning rate: 1.2e-3 = 0.0003 (default) x 4: 256 samples a step / 64, as lr_scaling is linear (preset multi-node)",
+      sentenceNamed("integration/sbatch: batch ranks accumulated"),
+      sentenceNamed("integration/sbatch: learning rate default"),
       "SLURM: not asked, there is no sbatch in PATH",
       "",
     ]);

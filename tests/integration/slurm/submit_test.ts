@@ -6,6 +6,7 @@ import { blocksOf } from "../docs_blocks.ts";
 import { prepareJob, SLURM } from "../../../commands/run/sbatch.ts";
 import { COMMAND, eventsOf, EXE, ROOT } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
+import { sentenceNamed } from "../../sentences.ts";
 
 let bed: Bed;
 if (!MISSING) {
@@ -106,8 +107,7 @@ Deno.test({
       assertEquals(state, "COMPLETED", said);
       const lines = said.split("\n").filter((line) => line.includes("after the file"));
       assertEquals(lines, [
-        "hpctrain: --export stands after the file, where sbatch does not read it: the job itself sets EPOCHS by it. " +
-        "It belongs before the file: sbatch --export=ALL,NAME=VALUE FILE",
+        sentenceNamed("integration/slurm/submit: hpctrain export stands"),
       ]);
       assertMatch(said, /^Changed for this job: --epochs=1$/m);
       assertMatch(said, /^Finished after .*: 1 epoch/m);
