@@ -88,10 +88,7 @@ with netCDF4.Dataset(sys.argv[1] + "/maps.nc", "a") as d: d["ice"][:] = 3 * d["i
       ...["--set", "data.target_mean=1,2", "--set", "data.target_std=1,2"],
     ], { cwd });
     assertEquals(wrong.code, 2);
-    assertMatch(
-      wrong.stderr,
-      /data\.target_mean and data\.target_std have 2 numbers, and the model answers 3/,
-    );
+    assertSentence("integration/leaving: data target_mean data", wrong.stderr);
     assertStringIncludes((await succeed(["export", FROM, "r.pt2"], { cwd })).stdout, "unet");
   }));
 

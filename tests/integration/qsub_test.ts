@@ -121,6 +121,6 @@ Deno.test("qsub prints a script, writes one, checks the numbers, and says what i
     assertStringIncludes(checked.stdout, "PBS: not asked");
     const lost = await run(["qsub", ...SIZE, ...SHORT, "--submit"], { cwd });
     assertEquals(lost.code, 7);
-    assertMatch(lost.stderr, /There is no qsub in PATH: submit from a login node/);
+    assertSentence("integration/qsub: qsub path submit", lost.stderr);
     assert(existing(join(cwd, "logs/pbs/r.sh")));
   }));

@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { stepped } from "./launches.ts";
 import { COMMAND, filesIn, finish, inTemp, run, start, succeed, TINY } from "./program.ts";
 import { MISSING, NEEDS, startBed } from "./slurm/bed.ts";
-import { sentenceNamed } from "../sentences.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 const JOB = ["--preset", "multi-node", "--nodes", "2", "--gpus-per-node", "2", "--run-name", "r"];
 
@@ -44,10 +44,7 @@ Deno.test("--output writes the script, keeps what an earlier one has made, and t
     Deno.writeTextFileSync(join(cwd, "jobs/a.sh"), "echo mine\n");
     const refused = await write();
     assertEquals(refused.code, 2);
-    assertMatch(
-      refused.stderr,
-      /there is a file which hpctrain has not made\. Name another, or move it away/,
-    );
+    assertSentence("integration/sbatch: file hpctrain made", refused.stderr);
     assertEquals(read("a.sh"), "echo mine\n");
     const folder = await run(["sbatch", ...JOB, "--output", "/proc/job.sh"], { cwd });
     assertEquals(folder.code, 2);
@@ -91,10 +88,7 @@ Deno.test("a folder that SLURM would misread is refused", () =>
     for (const folder of ["50%j", "back\\slash"]) {
       const { code, stderr } = await run(["sbatch", ...JOB, "--save-dir", folder], { cwd });
       assertEquals(code, 2);
-      assertMatch(
-        stderr,
-        /^hpctrain: SLURM can't write a job's output below .*: it takes % and \\ in that path/,
-      );
+      assertSentence("integration/sbatch: hpctrain slurm write", stderr);
     }
   }));
 
@@ -115,7 +109,7 @@ Deno.test("--dry-run checks the arithmetic, and leaves nothing behind", () =>
     assertEquals([...Deno.readDirSync(cwd)], []);
     const large = await run(["sbatch", ...JOB, "--train-samples=100", "--dry-run"], { cwd });
     assertEquals(large.code, 0, large.stderr);
-    assertMatch(large.stdout, /100 samples a step, 1 step an epoch \(.*a batch of 256 is larger\)/);
+    assertSentence("integration/sbatch: samples step step", large.stdout);
   }));
 
 Deno.test("a run that stops ends with its own code, however often a launcher tells it to end meanwhile", () =>

@@ -21,6 +21,7 @@ const FOUND = [
   "assertEquals(line, `The file ${path} has no samples: name another with --data-path FILE.`);",
   'assertEquals(line, "The file has no samples: name " + other + " or another with --data-path.");',
   `await refused(path, ${LONG});`,
+  "assertMatch(stderr, /^The file .* has no samples: name another one \\(--data-path FILE\\)/);",
 ];
 
 for (const source of FOUND) {
@@ -32,6 +33,7 @@ const LEFT = [
   `assertEquals(line, "The file has no samples: name another.");`, // as short as a flag with its value
   `assertEquals(text, "${"0123456789 ".repeat(9)}");`,
   `assertEquals(text, "path/to/a/file.json other/path/to/a/file.json --flag=3");`,
+  "assertMatch(stderr, /^The file \\S+ has \\d+ samples: name another one \\(--data-path FILE\\)/);",
   `assertEquals(measured, 3, ${LONG});`, // what is printed where it fails
   `assert(measured < 3, ${LONG});`,
   `assertEquals(parse(${LONG}), 3);`, // what a function is called with

@@ -105,10 +105,7 @@ q.write_table(t.drop_columns("v"), "same.parquet"); write("packed.arrow", t, com
     });
     assertEquals([classes.facts.task, classes.names], ["classification", ["p", "q"]]);
     const why = await open(`${folder}/packed.arrow`, "no", changes).catch((error: Error) => error.message);
-    assertMatch(
-      String(why),
-      /"a" is packed batch by batch, and only all of it can be unpacked.*hpctrain pack/,
-    );
+    assertSentence("extensions/arrow/arrow: packed batch batch", String(why));
   }),
 );
 
@@ -130,7 +127,7 @@ i = good.index((100 * 8).to_bytes(8, "little")); bomb = bytearray(good); bomb[i:
       assertEquals(error.kind, "data", error.message);
       return error.message;
     };
-    assertMatch(sentence("cut.arrow"), /cut\.arrow is damaged or cut off: it doesn't end with ARROW1/);
+    assertSentence("extensions/arrow/arrow: cut arrow damaged", sentence("cut.arrow"));
     assertMatch(sentence("none.arrow"), /none\.arrow is no Arrow file/);
     assertMatch(sentence("empty.arrow"), /empty\.arrow is no Arrow file/);
     assertMatch(sentence("old.feather"), /Feather of version 1.*read_feather/);

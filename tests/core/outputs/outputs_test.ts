@@ -78,7 +78,7 @@ Deno.test("an output that fails, or that can't be opened, costs the others nothi
     const [missing, first, tenth] = warnings;
     assertMatch(missing, /^No missing output is written \(.*\); training goes on without\.$/s);
     assertSentence("core/outputs/outputs: record failing output", first);
-    assertMatch(tenth, /^10 records of the failing output could not be written/);
+    assertSentence("core/outputs/outputs: records failing output", tenth);
   }));
 
 Deno.test("a registered output sees a run, its resume, and what follows a kill, as events.jsonl does", () =>

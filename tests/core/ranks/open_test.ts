@@ -54,8 +54,8 @@ Deno.test("MPI by name, and nothing of MPI started these ranks: they are told ho
   const env = { RANK: "1", WORLD_SIZE: "4", MASTER_ADDR: "localhost" };
   const { message, exitCode } = await refusal(env, { backend: "mpi" });
   assertEquals(exitCode, 2);
-  assertMatch(message, /^--distributed-backend mpi, and nothing of MPI started these 4 ranks\./);
-  assertMatch(message, /mpirun -n 4 hpctrain .* or leave it out, .* shared memory .* TCP/);
+  assertSentence("core/ranks/open: distributed-backend mpi nothing", message);
+  assertSentence("core/ranks/open: mpirun hpctrain leave", message);
 });
 
 Deno.test("an engine for the other kind of device is refused", async () => {
@@ -107,7 +107,7 @@ Deno.test("ranks take shared memory where one of them found no MPI, and say whos
       meeting: meeting({ "how ranks reach each other": elsewhere }),
     });
     assertEquals(exitCode, 2);
-    assertMatch(message, /^--distributed-backend shm is for ranks of one node, and these 2 are on 2:/);
+    assertSentence("core/ranks/open: distributed-backend shm ranks", message);
   }));
 
 Deno.test("where one rank has no room for shared memory, all take TCP; where shared memory was asked for, it is told why", () =>
@@ -122,10 +122,7 @@ Deno.test("where one rank has no room for shared memory, all take TCP; where sha
     await refusal(env, { meeting: meeting({ ...full, TCP: stop }) });
     assertMatch(JSON.stringify(offers), /"port":\d+,"addresses":\["127\.0\.0\.1"\]/);
     const { message } = await refusal(env, { backend: "shm", meeting: meeting(full) });
-    assertMatch(
-      message,
-      /^--distributed-backend shm, and the ranks of this node can't share memory: there is no room\. .* TCP, leave it out\.$/,
-    );
+    assertSentence("core/ranks/open: distributed-backend shm ranks node", message);
   }));
 
 Deno.test("ranks on GPUs without a usable NCCL are told where to get one", async () => {

@@ -12,7 +12,7 @@ import {
   readLineage,
 } from "../../../core/run/lineage.ts";
 import { inFolder } from "../checkpoint/python.ts";
-import { sentenceNamed } from "../../sentences.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 const RUN: Emitted = {
   kind: "run",
@@ -121,7 +121,7 @@ Deno.test(
     // 21 s in all, of which 3 began, 1 saved and 3.6 were for nothing.
     assertEquals(read(logs).goodput_percent, Math.round(1000 * (21 - 3 - 1 - 3.6) / 21) / 10);
     const [third] = attempt(logs, [[300, RUN]], { step: 30 });
-    assertMatch(third, /^Attempt 3 of this run, .*Attempt 2 was stopped \(SIGTERM\) after step 30$/);
+    assertSentence("core/run/lineage: attempt run attempt", third);
     const [fourth] = attempt(logs, [[400, RUN]], { step: 30 });
     assertMatch(fourth, /Attempt 3 was killed after step 30$/);
   }),
@@ -174,5 +174,5 @@ Deno.test("a lineage that can't be written is told once, and training goes on", 
   lineage.stepped(1);
   lineage.observe(exit(0, "Finished", 1), 5);
   assertEquals(told.length, 1);
-  assertMatch(told[0], /^The run's lineage could not be written: \/proc\/nowhere\/lineage\.json: /);
+  assertSentence("core/run/lineage: run lineage could", told[0]);
 });

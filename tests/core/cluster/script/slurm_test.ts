@@ -377,8 +377,5 @@ Deno.test("variables by their names alone come with the job, beside what another
     assertEquals([there.code, there.env.OWN_KEY], [0, "a b"]);
     const lost = await run({ site }, { OTHER: "x" });
     assertEquals([lost.code, lost.words], [2, []]);
-    assertMatch(
-      lost.said,
-      /OWN_KEY has not come with the job: .* submit so: sbatch --export=ALL,OWN_KEY,OTHER FILE/,
-    );
+    assertSentence("core/cluster/script/slurm: own_key come job", lost.said);
   }));

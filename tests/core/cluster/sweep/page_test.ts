@@ -4,6 +4,7 @@ import { explained, type Observation } from "../../../../core/cluster/sweep/impo
 import { axisPlace, pageAxesOf } from "../../../../core/cluster/sweep/page_axes.ts";
 import { noise, pageOf, ROWS, SWEEP } from "./made_sweep.ts";
 import { optuna } from "./optuna_peer.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 Deno.test("the page names the best run, how to train it again, and every run once", async () => {
   const html = await pageOf(SWEEP, ROWS);
@@ -21,7 +22,7 @@ Deno.test("the page names the best run, how to train it again, and every run onc
     assertMatch(await pageOf(SWEEP, rows), /<\/html>/);
   }
   const { search: _, ...grid } = SWEEP;
-  assertMatch(await pageOf(grid, ROWS.slice(0, 9)), /It takes 12 whole runs to say anything; there are 7\./);
+  assertSentence("core/cluster/sweep/page: takes whole runs", await pageOf(grid, ROWS.slice(0, 9)));
 });
 
 Deno.test("an axis goes by the space where there is one, and else by the values", () => {

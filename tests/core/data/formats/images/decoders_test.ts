@@ -126,7 +126,7 @@ Deno.test("each file that can't be read is refused with what is wrong with it", 
   assertSentence("core/data/formats/images/decoders: damaged png colour", reason(png(2, 3, rows(21), 5)));
   const flipped = png(2, 3, rows(21));
   flipped[19] ^= 1;
-  assertMatch(reason(flipped), /^is a damaged PNG: the checksum of its part at byte 8 does not fit$/);
+  assertSentence("core/data/formats/images/decoders: damaged png checksum", reason(flipped));
   const filtered = new Uint8Array(21);
   filtered[7] = 9;
   assertSentence(

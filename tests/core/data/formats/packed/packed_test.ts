@@ -85,7 +85,7 @@ Deno.test("fewer samples than there are, and a validation set from those to trai
   inTemp(async (folder) => {
     await pack(folder);
     const few = open(folder, { train_samples: 20, val_samples: 5 });
-    assertMatch(few.notes[0], /Not used: 78 samples, because train_samples is 20 and val_samples 5/);
+    assertSentence("core/data/formats/packed/packed: used samples because", few.notes[0]);
     for (const [source, from, to] of [[few.train, 0, 92], [few.val!, 92, 103]] as const) {
       const all = packedValues(from, to).map(String), some = values(source).map(String);
       assertEquals(some.every((value) => all.includes(value)) && new Set(some).size, some.length);
@@ -163,16 +163,13 @@ Deno.test("shards that are missing, cut off or too many are found before anythin
     await pack(folder);
     const shard = join(folder, "shard-00011.bin");
     Deno.truncateSync(shard, 100);
-    assertMatch(
-      refusal(folder),
-      /shard-00011\.bin has 100 bytes, and 104 belong to it\. Copy it again, or run/,
-    );
+    assertSentence("core/data/formats/packed/packed: shard bin bytes", refusal(folder));
     Deno.removeSync(shard);
     assertMatch(refusal(folder), /shard-00011\.bin is not there\. Copy it again/);
     Deno.removeSync(join(folder, "index.json"));
     assertMatch(refusal(folder), /There is no \S+index\.json: name the folder that hpctrain pack wrote/);
     Deno.mkdirSync(join(folder, ".packing"));
-    assertMatch(refusal(folder), /is not packed completely: .* Run the same pack command again/);
+    assertSentence("core/data/formats/packed/packed: packed completely run", refusal(folder));
   }));
 
 const damage: [name: string, change: (index: any) => unknown, says: RegExp][] = [
@@ -206,8 +203,5 @@ Deno.test("an index that is cut off is refused", () =>
   inTemp(async (folder) => {
     await pack(folder);
     Deno.truncateSync(join(folder, "index.json"), 300);
-    assertMatch(
-      refusal(folder),
-      /index\.json is no JSON: it is damaged or cut off\. Copy the whole folder again/,
-    );
+    assertSentence("core/data/formats/packed/packed: index json json", refusal(folder));
   }));
