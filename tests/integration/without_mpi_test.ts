@@ -57,7 +57,7 @@ Deno.test("--deterministic=world has the same bits on one rank, on 2 by shared m
     }
   }));
 
-Deno.test("torchrun starts two of us", () =>
+Deno.test("torchrun starts two ranks of hpctrain without MPI", () =>
   inTemp(async (cwd) => {
     const python = Deno.env.get("HPCTRAIN_PYTHON");
     if (!python) throw new Error("set HPCTRAIN_PYTHON to a Python with PyTorch; ./scripts/test sets it");

@@ -126,7 +126,7 @@ Deno.test("torchrun's ranks come with their master", () => {
   assertEquals(at(torchrun(1, { MASTER_PORT: "0" })).master.port, null, "any free port");
 });
 
-Deno.test("a world of one needs no RANK", () => {
+Deno.test("WORLD_SIZE=1 alone makes rank 0 of 1", () => {
   assertEquals(numbers(at({ WORLD_SIZE: "1" })), [0, 1, 0, 1]);
 });
 

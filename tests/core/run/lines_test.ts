@@ -29,7 +29,7 @@ Deno.test("a full epoch line is the documented one, character for character", ()
   );
 });
 
-Deno.test("regression shows R2", () => {
+Deno.test("epochLine of a regression shows R2 in place of accuracy", () => {
   assertEquals(
     epochLine({ ...full, task: "regression" }),
     "[Epoch 1/10] Loss: 0.6923 | R2: 0.5123 | Val Loss: 0.6801 | Val R2: 0.5301 | LR: 3.0e-4 | 1234 samples/s | 2.1 GiB",

@@ -66,7 +66,7 @@ Deno.test("short spellings: a name for a section, lr, and use_amp: false", () =>
   assertEquals(config.training.amp, "off");
 });
 
-Deno.test("a JSON file is YAML too", () => {
+Deno.test("--config reads a JSON file, which is YAML too", () => {
   assertEquals(fromFile('{"training": {"epochs": 3, "lr": 1e-4}}').config.training.epochs, 3);
 });
 
@@ -201,7 +201,7 @@ Deno.test("a file that is missing, a folder or not text is refused with its name
   assertStringIncludes(refusedFile(new Uint8Array([0xff, 0xfe, 0x80, 0x81])), "run.yaml: not a text file");
 });
 
-Deno.test("of two files the later wins", () => {
+Deno.test("of two files of --config the later one's values win, and the other's rest stays", () => {
   const other = Deno.makeTempFileSync({ suffix: ".yaml" });
   try {
     Deno.writeTextFileSync(other, "training: { epochs: 9 }");

@@ -46,7 +46,8 @@ Deno.test("90% full is a warning with the share, 89% is not, and a large file sy
   assertMatch(at(92, 8).fix!, /--save-dir/);
 });
 
-Deno.test("a disk without room is bad", () => assertEquals(judged({ free: 2 ** 20 }).state, "bad"));
+Deno.test("doctor judges storage with 1 MiB free as bad", () =>
+  assertEquals(judged({ free: 2 ** 20 }).state, "bad"));
 
 Deno.test("files that run out are told whatever the space", () => {
   assertEquals(judged({ filesFree: 1000 }).state, "warn");

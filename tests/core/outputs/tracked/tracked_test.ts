@@ -159,5 +159,5 @@ Deno.test("an unknown name of --track is refused with those there are, and each 
   assertEquals((await trackedOutputs(TRACKS)).length, TRACKS.length);
 });
 
-Deno.test("checksums are CRC-32C", () =>
+Deno.test("crc32c gives the published check value of CRC-32C", () =>
   assertEquals(crc32c(new TextEncoder().encode("123456789")), 0xe3069283));

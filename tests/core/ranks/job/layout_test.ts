@@ -31,7 +31,7 @@ const devices = (count: number) => ({
   CUDA_VISIBLE_DEVICES: Array.from({ length: count }, (_, i) => i).join(),
 });
 
-Deno.test("a task for each GPU fits", () => {
+Deno.test("a SLURM step with a task for each GPU, or with no GPUs known, is no mistake of layout", () => {
   look(step(4, 4, devices(4)));
   look(step(2, 0)); // a site whose SLURM knows of no GPUs
   look(step(1, 4, { CUDA_VISIBLE_DEVICES: "3" })); // chosen by hand
