@@ -1,5 +1,6 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { openHost, stolenSoFar } from "../../bench/contestant.ts";
+import { assertSentence } from "../sentences.ts";
 
 /** Each turn asks for a hundred ticks, of which others get so many. */
 function hostThatTakes(shares: readonly number[]) {
@@ -25,7 +26,7 @@ Deno.test("a turn that lost much is taken again, until one lost little", async (
 Deno.test("where all lost much, the one counts that lost least, and the sentence says how much", async () => {
   const { take, host } = hostThatTakes([40, 12, 30, 20, 0]);
   assertEquals([await host.turn(take), host.taken], [1, [0.12]]);
-  assertMatch(host.said(), /took 12\.0% of its processor time .* at most 12\.0% in one/);
+  assertSentence("bench/host: took processor time", host.said());
 });
 
 Deno.test("what the kernel says of stolen time is read, of old kernels too", () => {

@@ -6,6 +6,7 @@ import { dict, memoryStorage, OrderedDict, TensorData } from "../../core/checkpo
 import { UserError } from "../../core/base/errors.ts";
 import { inFolder } from "../core/checkpoint/python.ts";
 import { printed } from "./printed.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 function checkpoint(path: string): void {
   const storage = memoryStorage(new Uint8Array(48));
@@ -53,7 +54,7 @@ Deno.test(
       "  model_state_dict.fc.weight        f32   [3, 4]        48 B",
       "  model_state_dict.fc.\\x1b[31mbias  bf16  []             2 B",
       "total: 3 tensors, 25 numbers, 98 B",
-      "checksums: those of the tensors were not compared (--verify compares them)",
+      sentenceNamed("commands/inspect: checksums those tensors"),
     ]);
   }),
 );

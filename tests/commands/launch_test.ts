@@ -7,6 +7,7 @@ import { madeOf } from "../core/base/made_topology.ts";
 import { mpiLauncher } from "../../core/ranks/mpi/launcher.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { mpich, openMpi } from "../mpi.ts";
+import { assertRefusal, sentenceNamed } from "../sentences.ts";
 
 const CPU = ["--", "--model=mlp", "--data-type=synthetic", "--device=cpu"];
 
@@ -15,7 +16,7 @@ for (
     [
       ["-n=2", "pak", "a", "b"],
       "usage",
-      'launch starts train, predict, doctor, bench, pack, generate-data, but "pak" was given. Did you mean "pack"?',
+      sentenceNamed("commands/launch: launch starts train"),
     ],
     [["-n=2", ...CPU, "--epochs=many"], "usage", "--epochs"],
   ] as const
@@ -33,10 +34,10 @@ Deno.test("without -n there is a rank on each GPU, or on each of several NUMA do
   assertEquals([ranks("auto", 4, 8), ranks("auto", 0, 8), ranks("numa", 4, 8)], [4, 8, 8]);
   assertEquals([ranks("auto", 0, 1), ranks("cpu", 4, 8)], [cpuCount(), cpuCount()]); // torchrun's meaning
   assertEquals(ranks(3, 0, 8), 3);
-  assertThrows(
-    () => ranks(null, 0, 1),
-    UserError,
-    "launch needs the number of ranks, because this machine has",
+  assertRefusal(
+    "usage",
+    "commands/launch: launch needs number",
+    assertThrows(() => ranks(null, 0, 1), UserError),
   );
 });
 
@@ -62,10 +63,11 @@ Deno.test("a library without its launcher is refused, with the place where it wa
     await Deno.mkdir(`${folder}/lib`);
     await Deno.copyFile(await Deno.realPath(openMpi().library), `${folder}/lib/libmpi.so.40`);
     const env = { HPCTRAIN_MPI: `${folder}/lib`, PATH: `${mpich().folder}/bin` }; // another library's launcher
-    await assertRejects(
-      async () => await mpiLauncher(env, null),
-      UserError,
-      `Open MPI was found (${folder}/lib/libmpi.so.40, HPCTRAIN_MPI), but not what starts its ranks`,
+    assertRefusal(
+      "environment",
+      "commands/launch: open mpi found",
+      await assertRejects(async () => await mpiLauncher(env, null), UserError),
+      { folder },
     );
   } finally {
     await Deno.remove(folder, { recursive: true });

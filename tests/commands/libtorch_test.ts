@@ -4,6 +4,7 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { libtorch, libtorchTable } from "../../commands/run/libtorch.ts";
 import { UserError } from "../../core/base/errors.ts";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 const newer: Libtorch = {
   dir: "/a",
@@ -27,7 +28,7 @@ Deno.test("the list marks the chosen one and gives each rejected place its reaso
     "  2.10.0        CPU   /b  (LD_LIBRARY_PATH)",
     "(* is the one that a run here uses)",
     "Rejected:",
-    "  /c (VIRTUAL_ENV): there is no libtorch_cpu.so in it",
+    sentenceNamed("commands/libtorch: virtual_env libtorch_cpu 2"),
   ]);
 });
 

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { PRESET_NAMES } from "../../core/settings/presets.ts";
 import { hpctrain } from "./helpers.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 Deno.test("presets lists each with the layout it is for", async () => {
   const { code, out } = await hpctrain(["presets"]);
@@ -26,6 +27,6 @@ Deno.test("an unknown preset is refused with the nearest one", async () => {
   const { code, err } = await hpctrain(["presets", "quikstart"]);
   assertEquals([code, err], [
     2,
-    'hpctrain: hpctrain presets: unknown preset "quikstart". Did you mean "quickstart"?\n',
+    sentenceNamed("commands/presets: hpctrain hpctrain presets"),
   ]);
 });

@@ -7,6 +7,7 @@ import { eventsOf, inTemp, succeed } from "../integration/program.ts";
 import { CONVNET, GPT, MLP, SHORT, UNET } from "./cases.ts";
 import { type Ended, runAll, violations } from "./runs.ts";
 import { KIND, onStandin, standin, standinEnv } from "./standin.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 interface Case {
   readonly flags: string;
@@ -161,10 +162,7 @@ onStandin(
       assertEquals(
         eventsOf(cwd, "none").filter(({ kind }) => kind === "warning").map(({ message }) => message),
         [
-          `Steps are not compiled: there is no ${
-            BACKENDS[KIND].words.compiler
-          } beside libtorch, which compiles CUDA C ` +
-          "(HPCTRAIN_NVRTC names one elsewhere). They run op by op.",
+          sentenceNamed("cuda/compiled: steps compiled beside", { compiler: BACKENDS[KIND].words.compiler }),
         ],
       );
       assertEquals(stepsOf(cwd, "none").length, 2);
@@ -195,9 +193,7 @@ onStandin(
       assertEquals(
         eventsOf(cwd, "refused").filter(({ kind }) => kind === "warning").map(({ message }) => message),
         [
-          `Steps are not compiled: ${
-            BACKENDS[KIND].words.compiler
-          } could not compile CUDA C. They run op by op.`,
+          sentenceNamed("cuda/compiled: steps compiled could", { compiler: BACKENDS[KIND].words.compiler }),
         ],
       );
     }),

@@ -4,6 +4,7 @@ import { eventsOf, inTemp, run } from "../integration/program.ts";
 import { type Case, GPT, MLP, SHORT, UNET } from "./cases.ts";
 import { runAll } from "./runs.ts";
 import { onStandin, standin, standinEnv } from "./standin.ts";
+import { assertSentence } from "../sentences.ts";
 
 const TICK_MS = 2; // a rank's queue goes on by itself: another rank waits for its part
 
@@ -121,9 +122,6 @@ onStandin(
       own.forEach((loss, i) => assert(Math.abs(loss - theirs[i]) < 2e-5 * theirs[i], `${own} and ${theirs}`));
       const refused = await ranks(`-n 3 --ranks-per-gpu 2 -- ${flags}`);
       assertEquals(refused.code, 2);
-      assertMatch(
-        refused.stderr,
-        /-n 3 --ranks-per-gpu 2, but this node shows 1 GPU: give -n 2, --ranks-per-gpu 3/,
-      );
+      assertSentence("cuda/ranks: ranks-per-gpu node shows", refused.stderr);
     }),
 );

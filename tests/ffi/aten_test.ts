@@ -5,6 +5,7 @@ import { ones, tensor, toNumbers, zeros } from "../../ffi/make.ts";
 import { backwardOp, cat, conv2d, linear, randint, relu_, reshape } from "../../ffi/ops.ts";
 import { liveTensors, scope } from "../../ffi/tensor.ts";
 import { useLibtorch } from "../libtorch.ts";
+import { assertSentence } from "../sentences.ts";
 
 const lib = useLibtorch();
 
@@ -55,10 +56,7 @@ Deno.test("a refused call names op, arguments, shapes and libtorch's own reason"
       () => conv2d(zeros([1, 3, 4, 4]), zeros([2, 4, 3, 3]), null, [2, 2]),
       NativeError,
     );
-    assertEquals(
-      conv.message.slice(0, 76),
-      "conv2d(input f32[1, 3, 4, 4], weight f32[2, 4, 3, 3], stride [2, 2], padding",
-    );
+    assertSentence("ffi/aten: conv input weight", conv.message.slice(0, 76));
     const joined = assertThrows(() => cat([zeros([2]), zeros([2, 2])]), NativeError);
     assert(joined.message.startsWith("cat(tensors 2 tensors, dim 0): "), joined.message);
   });
@@ -84,11 +82,7 @@ Deno.test("a freed tensor is refused by name, alone, as an option and in a list"
   scope(() => {
     const x = zeros([2, 2]), gone = zeros([2, 2]);
     gone.free();
-    assertThrows(
-      () => linear(gone, x),
-      UseAfterFree,
-      "internal: linear was given a tensor that was already freed",
-    );
+    assertSentence("ffi/aten: internal linear given", assertThrows(() => linear(gone, x), UseAfterFree));
     assertThrows(() => linear(x, x, gone), UseAfterFree, "linear");
     assertThrows(() => cat([x, gone]), UseAfterFree, "cat");
     assertThrows(() => backwardOp(gone, []), UseAfterFree, "_backward");

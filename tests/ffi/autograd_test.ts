@@ -19,6 +19,7 @@ import { manualSeed } from "../../ffi/context.ts";
 import { liveTensors, scope, type Tensor } from "../../ffi/tensor.ts";
 import { python } from "../core/checkpoint/python.ts";
 import { useLibtorch } from "../libtorch.ts";
+import { assertSentence } from "../sentences.ts";
 
 const lib = useLibtorch();
 const test = (name: string, body: () => void) => Deno.test(name, () => scope(body));
@@ -135,10 +136,9 @@ test("backward through a graph a second time is an error with libtorch's reason"
   const x = leaf([1]);
   const y = sum(exp(x));
   backward(y);
-  const error = assertThrows(
-    () => backward(y),
-    NativeError,
-    "Trying to backward through the graph a second time",
+  const error = assertSentence(
+    "ffi/autograd: trying backward through",
+    assertThrows(() => backward(y), NativeError),
   );
   assertEquals([error.op, error.message.includes("\n")], ["_backward", false]);
 });

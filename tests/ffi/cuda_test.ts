@@ -41,7 +41,7 @@ Deno.test("GPU: a tensor goes there and comes back, and its device is named", { 
   });
 });
 
-Deno.test("GPU: pinned memory says so", { ignore: !gpu }, () => {
+Deno.test("GPU: isPinned is true of memory that was pinned, and of tensors made so", { ignore: !gpu }, () => {
   scope(() => {
     assertEquals(isPinned(pinMemory(ones([1]))), true);
     assertEquals(isPinned(ones([1], { pinned: true })), true);

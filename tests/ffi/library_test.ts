@@ -4,6 +4,7 @@ import { LibraryError } from "../../ffi/errors.ts";
 import { cAbi, mangledC10, mangledTorch, need, openedLibtorch, openLibtorch } from "../../ffi/library.ts";
 import { libraryNamed } from "../../ffi/libraries/elf.ts";
 import { useLibtorch } from "../libtorch.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 Deno.test("using libtorch before it was opened is a bug that says so", () => {
   assertThrows(() => openedLibtorch(), Error, "internal: libtorch is used before it was opened");
@@ -50,7 +51,7 @@ Deno.test("a symbol that a libtorch lacks is a sentence with the loss and the wa
   native.setThreads = null;
   try {
     const error = assertThrows(() => need("setThreads", "set the number of threads"), LibraryError);
-    assertEquals(error.message.includes("lacks a symbol needed to set the number of threads"), true);
+    assertEquals(error.message.includes(sentenceNamed("ffi/library: lacks symbol needed")), true);
     assertEquals(error.message.includes("hpctrain libtorch install"), true);
   } finally {
     native.setThreads = setThreads;

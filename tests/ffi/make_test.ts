@@ -73,7 +73,7 @@ test("bytes are written where they are aimed", () => {
   assertEquals(list(t), [1, 9, 3]);
 });
 
-test("an empty tensor has no bytes", () => {
+test("readBytes, borrowBytes and list of an empty tensor are empty", () => {
   const nothing = tensor([]);
   assertEquals([readBytes(nothing).length, borrowBytes(nothing).length, list(nothing)], [0, 0, []]);
 });
@@ -104,11 +104,11 @@ test("zeros, ones, fill and zero hold what they say in every type", () => {
   assertEquals(scalar(0.1, "f64").item(), 0.1);
 });
 
-test("integers are read exactly", () => {
+test("toBigInts reads integers above 2^53 exactly", () => {
   assertEquals([...toBigInts(tensor(BigInt64Array.of(2n ** 53n + 1n, -1n)))], [2n ** 53n + 1n, -1n]);
 });
 
-test("a copy to a device is a copy", () => {
+test("toDevice copies, also to the device where the tensor is", () => {
   const from = tensor([1]);
   fill_(toDevice(from, "cpu"), 2);
   assertEquals(list(from), [1]);

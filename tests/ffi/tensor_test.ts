@@ -4,6 +4,7 @@ import { ones, scalar, tensor, toNumbers, uninitialised, zeros } from "../../ffi
 import { exp, toCopy, transpose, unbind } from "../../ffi/ops.ts";
 import { describe, keep, liveTensors, scope, type Tensor } from "../../ffi/tensor.ts";
 import { useLibtorch } from "../libtorch.ts";
+import { assertSentence } from "../sentences.ts";
 
 useLibtorch();
 
@@ -171,10 +172,6 @@ exact("item is the value in full precision", () => {
       2n ** 53n + 1n,
       -(2n ** 62n),
     ]);
-    assertThrows(
-      () => tensor([1, 2]).item(),
-      Error,
-      "item(f32[2]): a Tensor with 2 elements cannot be converted",
-    );
+    assertSentence("ffi/tensor: item tensor elements", assertThrows(() => tensor([1, 2]).item(), Error));
   });
 });

@@ -1,9 +1,10 @@
 // Anomalies from the command line: predictions and metrics in the target's own units, the climatology in the
 // checkpoint, on one rank and on two.
-import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { python } from "../core/checkpoint/python.ts";
 import { askPeer } from "../peer.ts";
 import { eventsOf, inTemp, succeed } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const JUDGE = `
 import json, os, sys, numpy as np, torch, netCDF4
@@ -53,10 +54,7 @@ Deno.test("a model of anomalies predicts and is judged in the target's own units
       ],
     ];
     const { stdout } = await succeed([...train, "--run-name=r"], { cwd });
-    assertMatch(
-      stdout,
-      /Climatology of ice, wind by month, over the training samples; ice is taken as the difference/,
-    );
+    assertSentence("integration/anomaly: climatology ice wind", stdout);
     const path = "checkpoints/r_latest.pt";
     const judged = await succeed(["eval", path, "--on=test", "--json"], { cwd });
     const { metrics } = JSON.parse(judged.stdout.trim().split("\n").at(-1)!);

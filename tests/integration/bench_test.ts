@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { mpich } from "../mpi.ts";
 import { launch } from "./launches.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const words = ["-n", "2", "--", "bench", "allreduce", "--device=cpu", "--sizes", "4KiB,256KiB,1MiB"];
 
@@ -66,7 +67,7 @@ Deno.test("bench scaling compares recorded runs by name, for people and for prog
     assert(Math.abs(rows.predicted[0].efficiency - 1) < 1e-9);
     const { blocks, parameters } = rows.recorded;
     assertEquals(blocks.reduce((sum: number, bytes: number) => sum + bytes, 0), 4 * parameters);
-    assertMatch((await run(predict, { cwd })).stderr, /A prediction needs the network: --network alpha=5us/);
+    assertSentence("integration/bench: prediction needs network", (await run(predict, { cwd })).stderr);
     assertMatch(
       (await run([...predict, "--network", "fast"], { cwd })).stderr,
       /--network has "fast" in it: a latency and a rate/,

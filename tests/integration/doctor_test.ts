@@ -20,6 +20,7 @@ import {
 } from "./program.ts";
 import { withoutMpi } from "./without_mpi.ts";
 import { within } from "../cpu_time.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 const doctor = (args: string[], options: Options = {}): Promise<Result> => run(["doctor", ...args], options);
 
@@ -69,7 +70,7 @@ Deno.test("--quiet prints what is wrong and the verdict", () =>
   inTemp(async (cwd) => {
     const { code, stdout } = await doctor(["--quiet", "--data-path", "missing"], { cwd });
     const printed = stdout.trimEnd().split("\n").filter((line) => line !== "");
-    assertEquals([code, printed.at(-1)], [1, "Verdict: training here would fail, for this: storage."]);
+    assertEquals([code, printed.at(-1)], [1, sentenceNamed("integration/doctor: verdict training would")]);
     assert(printed.slice(0, -1).every((line) => /^ {2}(warn|bad ) {2}/.test(line)), stdout);
   }));
 

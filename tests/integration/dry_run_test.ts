@@ -1,6 +1,7 @@
 // `hpctrain train --dry-run`: what a run would do, told by what decides it.
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { inTemp, run, succeed } from "./program.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 Deno.test("--dry-run tells what each step would train on, in the lines of the run, and leaves nothing behind", () =>
   inTemp(async (cwd) => {
@@ -39,13 +40,13 @@ Deno.test("--dry-run refuses what the run would refuse, with its code", () =>
       [
         ["--debug", "--gpus-per-node=2", "--device=cpu"],
         2,
-        "--gpus-per-node asks for 2 GPUs on each node, and this run computes on CPUs.",
+        sentenceNamed("integration/dry_run: gpus-per-node asks gpus"),
       ],
       [["--data-path=none.npz"], 3, "none.npz"],
       [
         ["--data-path=digits", "--model=mlp", "--validation-split=0.3"],
         2,
-        "--validation-split 0.3 would hold out nothing, for digits/t10k-images-idx3-ubyte is there to validate with",
+        sentenceNamed("integration/dry_run: validation-split would hold"),
       ],
     ];
     for (const [argv, code, says] of cases) {

@@ -1,12 +1,5 @@
 // Ensembles and MC dropout, from outside: numpy makes the same mixture of what each member predicts alone.
-import {
-  assert,
-  assertAlmostEquals,
-  assertEquals,
-  assertMatch,
-  assertRejects,
-  assertStringIncludes,
-} from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import { evaluate } from "../../commands/run/eval.ts";
 import { predict } from "../../commands/run/predict.ts";
@@ -16,6 +9,7 @@ import { python } from "../core/checkpoint/python.ts";
 import { mpich } from "../mpi.ts";
 import { launch } from "./launches.ts";
 import { inTemp, succeed } from "./program.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 /** A field whose noise depends on the input, without targets on land; classes of it for points. */
 const DATA = `
@@ -112,10 +106,7 @@ Deno.test({
       await to("two.npz", two);
       await to("both.npz", one, two, "--members");
       const wrote = await to("both.nc", one, two, "--members");
-      assertStringIncludes(
-        wrote,
-        "t_std [time=40, lat=6, lon=8], t_members [time=40, member=2, lat=6, lon=8]",
-      );
+      assertSentence("integration/ensembles: t_std time lat", wrote);
       await to("ca.npz", ca);
       await to("cb.npz", cb);
       await to("cab.npz", ca, cb, "--members");
@@ -147,6 +138,6 @@ Deno.test({
         assertRejects(() => predict([...args, `--out=${join(cwd, "no.nc")}`]), UserError, message);
       await refused("this unet drops nothing: train it with --dropout", ca, "--mc-dropout=3");
       await refused(`${ca} has data.targets ["c"], and ${one} has ["t"]`, one, ca);
-      await refused("--members writes what each member of an ensemble predicts", one, "--members");
+      await refused(sentenceNamed("integration/ensembles: members writes member"), one, "--members");
     }),
 });

@@ -1,7 +1,8 @@
 // `hpctrain eval` on other data than the run's own: classes keep the numbers that the model learnt.
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { inTemp, run, succeed } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const KINDS = ["ant", "bee", "cat", "dog"];
 
@@ -44,5 +45,5 @@ Deno.test("a class that the run never had is refused by its name", () =>
     table(cwd, "c.csv", 60, ["dog", "bee", "yak"]);
     const { code, stderr } = await run(["eval", path, "--data-path=c.csv", "--val-samples=30"], { cwd });
     assertEquals(code, 3);
-    assertMatch(stderr, /has the class yak, which the run did not have \(its classes: ant, bee, cat, dog\)/);
+    assertSentence("integration/eval: class yak run", stderr);
   }));

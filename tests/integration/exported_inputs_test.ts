@@ -5,6 +5,7 @@ import { bits } from "../core/models/exported/training.ts";
 import { mpich } from "../mpi.ts";
 import { askPeer } from "../peer.ts";
 import { run, succeed } from "./program.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 const folder = Deno.makeTempDirSync();
 globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
@@ -46,7 +47,7 @@ Deno.test("--inputs says which column goes where, in memory or read a sample at 
 
 Deno.test("a loss in the graph trains, goes on, is evaluated and predicts from the command line", async () => {
   const { stdout } = await train("fields_judged", "whole");
-  assertStringIncludes(stdout, "The graph has a loss of its own, which takes the targets as y");
+  assertSentence("integration/exported_inputs: graph loss own", stdout);
   assertEquals(losses("whole"), answers.fields_judged);
   const begun = [...FLAGS.split(" "), "--model", "fields_judged.pt2", "--run-name", "parts"];
   await succeed([...begun, "--epochs", "1"], { cwd: folder });
@@ -79,10 +80,7 @@ Deno.test("labels of [samples, 1, height, width] are classes of pixels, whole or
   const path = ["--data-path", "floating.npz", "--features", "image", "--targets", "label"];
   const { code, stderr } = await run(["--model", "maps.pt2", ...path, ...flags], { cwd: folder });
   assertEquals(code, 3);
-  assertStringIncludes(
-    stderr,
-    "say --loss cross_entropy if the targets are classes stored as floating numbers",
-  );
+  assertSentence("integration/exported_inputs: say loss cross_entropy", stderr);
 });
 
 Deno.test("predict warns of what it draws, and draws the same for a sample in any batch", async () => {
@@ -100,10 +98,7 @@ Deno.test("predict warns of what it draws, and draws the same for a sample in an
     await succeed(["--model", `${name}.pt2`, ...path, "--run-name", name], { cwd: folder });
   }
   const eight = await predicted("vae"), five = await predicted("vae", "--batch-size", "5");
-  assertStringIncludes(
-    eight.stderr,
-    "vae.pt2 draws random numbers in evaluation, too: aten.randn_like.default",
-  );
+  assertSentence("integration/exported_inputs: vae draws random", eight.stderr);
   const far = eight.rows.flatMap((row, i) => row.map((value, at) => Math.abs(value - five.rows[i][at])));
   assert(far.length > 32 && Math.max(...far) < 1e-5, `${Math.max(...far)}`);
   assertEquals((await predicted("noisy")).stderr.includes("draws random numbers"), false);
@@ -121,9 +116,9 @@ Deno.test("two ranks have the loss in the graph, and --gradient-checkpointing it
 Deno.test("what does not fit is told before training: an input that the data lacks, a change of all columns alike", async () => {
   for (
     const [says, ...flags] of [
-      ["the data lacks its input mask: the columns are image, tab, kind", "--features", "image,tab,kind"],
-      ["--normalise would change the columns of all inputs", "--normalise", "measured"],
-      ["--loss graph takes the loss that an exported program (.pt2) has", "--loss", "graph"],
+      [sentenceNamed("integration/exported_inputs: data lacks input"), "--features", "image,tab,kind"],
+      [sentenceNamed("integration/exported_inputs: normalise would change"), "--normalise", "measured"],
+      [sentenceNamed("integration/exported_inputs: loss graph takes"), "--loss", "graph"],
     ]
   ) {
     const { code, stderr } = await run(["--model", "fields.pt2", ...FLAGS.split(" "), ...flags], {

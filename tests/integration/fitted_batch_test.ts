@@ -6,6 +6,7 @@ import { tensorBytes } from "../../core/checkpoint/value.ts";
 import { mpich } from "../mpi.ts";
 import { launch } from "./launches.ts";
 import { inTemp, run, succeed } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const RUN = "--data-type synthetic --train-samples 240 --val-samples 20 --threads 1 --device cpu --no-wandb"
   .split(" ");
@@ -103,5 +104,5 @@ Deno.test("batch norms see as many samples as without it, and --deterministic he
       /^A rank takes 64 samples at once \(--batch-size auto\): the most that fit, whatever/m,
     );
     const { stderr } = await run([...RUN, "--model=mlp", "--batch-size=automatic"], { cwd });
-    assertMatch(stderr, /must be a whole number from 1 to 1e9, or auto, but got "automatic"/);
+    assertSentence("integration/fitted_batch: must whole number", stderr);
   }));

@@ -2,6 +2,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
 import { askPeer } from "../peer.ts";
 import { eventsOf, inTemp, run, succeed } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const DATA = ["--data-path=maps.nc", "--features=wind,ice", "--targets=ice", "--history=3", "--lead=1..3"];
 const YEARS = ["--validate-on=2002", "--test-on=2003.."];
@@ -59,7 +60,7 @@ Deno.test("eval --on test takes the test years of the run, a resumed run has the
       /ice \[forecast_reference_time=9, lead=3, /,
     );
     const changed = await succeed(["eval", path, "--on=test", "--test-on=2001"], { cwd });
-    assertMatch(changed.stderr, /divided otherwise than in the run \(data\.test_on: --test-on\)/);
+    assertSentence("integration/forecast: divided otherwise run", changed.stderr);
     const val = lastJson((await succeed(["eval", path, "--json"], { cwd })).stdout);
     const events = eventsOf(cwd, "r").filter(({ kind }) => kind === "eval");
     assertAlmostEquals(val.val_loss, Number(events.at(-1)!.val_loss), 1e-6);
@@ -127,5 +128,5 @@ Deno.test("files of their own are validated and tested with, by the checkpoint's
     assertEquals(lastJson(others.stdout).samples, 30 * (14 - 5));
     const mixed = await run(["predict", path, "--all", "--out=all.nc"], { cwd });
     assertEquals(mixed.code, 2);
-    assertMatch(mixed.stderr, /files of their own: give --on train, --on validation or --on test/);
+    assertSentence("integration/forecast: files their own", mixed.stderr);
   }));

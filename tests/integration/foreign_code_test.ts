@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { inTemp, run, succeed, TINY } from "./program.ts";
+import { sentenceNamed } from "../sentences.ts";
 
 const exists = (path: string): boolean => {
   try {
@@ -57,6 +58,6 @@ Deno.test("eval, predict and --resume import what a checkpoint names only where 
     await succeed(["eval", checkpoint], { cwd: own }); // the folder's own file, as it was
     assertEquals(Deno.readTextFileSync(mark), "run");
     Deno.writeTextFileSync(net, netThatLeaves(mark) + "// something else\n");
-    await tried(own, "is not what the run was made with (its hash differs)");
+    await tried(own, sentenceNamed("integration/foreign_code: run made hash"));
     await succeed(["eval", checkpoint, `--model=${net}`], { cwd: own });
   }));

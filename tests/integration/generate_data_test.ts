@@ -3,6 +3,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 /** Sixteen files of small samples. */
 const SMALL = ["--samples=48", "--val-samples=16", "--grid=16", "--seed=5", "--samples-per-shard=4"];
@@ -181,17 +182,14 @@ Deno.test("data that is not ours, or not of this kind, is not trained on", () =>
     await succeed(generate("synthetic", "fields"), { cwd });
     const other = await run([...TINY, ...MODEL, "--data-type=des", "--data-path=fields"], { cwd });
     assertEquals(other.code, 3);
-    assertStringIncludes(
-      other.stderr,
-      "fields was packed from Gaussian random fields of 1 x 16 x 16, seed 5 (fields)",
-    );
+    assertSentence("integration/generate_data: fields packed gaussian", other.stderr);
     await succeed(generate("2lpt", "maps"), { cwd });
     const unknown = await run(
       [...TINY, ...MODEL, "--data-type=2lpt", "--data-path=maps", "--targets=sigma8"],
       { cwd },
     );
     assertEquals(unknown.code, 2);
-    assertStringIncludes(unknown.stderr, 'maps has no target "sigma8". Did you mean "sigma_8"?');
+    assertSentence("integration/generate_data: maps target sigma", unknown.stderr);
   }));
 
 Deno.test("what can't be made is refused in a sentence", () =>
@@ -200,15 +198,18 @@ Deno.test("what can't be made is refused in a sentence", () =>
       [["--data-type=2lpt", "--out=x"], "generate-data needs --samples: to train with."],
       [
         ["--data-type=lpt", "--samples=1", "--out=x"],
-        "--data-type: the value must be one of 2lpt, des, synthetic",
+        sentenceNamed("integration/generate_data: data-type value must"),
       ],
-      [["--data-type=2lpt", "--samples=0", "--out=x"], "--samples: the value must be a whole number from 1"],
+      [
+        ["--data-type=2lpt", "--samples=0", "--out=x"],
+        sentenceNamed("integration/generate_data: samples value must"),
+      ],
       [[...generate("2lpt", "x"), "--grid=33"].slice(1), "A grid of 33 cells along the side"],
       [[...generate("2lpt", "x"), "--maps=5"].slice(1), "A box of 16 cells can't be cut into 5 slabs"],
       [[...generate("2lpt", "x"), "--bins=3"].slice(1), "--bins has no effect on data of type 2lpt"],
       [
         [...generate("2lpt", "x"), "--prior=sigma8=0.8"].slice(1),
-        'There is no parameter "sigma8". Did you mean "sigma_8"?',
+        sentenceNamed("integration/generate_data: parameter sigma did"),
       ],
       [[...generate("2lpt", "x"), "--prior=h=7"].slice(1), "h goes from 0.4 to 1"],
       [[...generate("2lpt", "x"), "--prior=h=0.7", "--targets=h"].slice(1), "h is fixed by --prior"],

@@ -5,6 +5,7 @@ import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { tensorBytes, type TensorData, type Value } from "../../core/checkpoint/value.ts";
 import { eventsOf, filesIn, finish, inTemp, lastEventsOf, start, succeed, TINY, until } from "./program.ts";
 import { within } from "../cpu_time.ts";
+import { assertSentence } from "../sentences.ts";
 
 const RUN = [...TINY, "--run-name=r", "--log-interval=1"];
 const ENDLESS = [...RUN, "--epochs=1000000", "--train-samples=500000"];
@@ -45,7 +46,7 @@ for (const [name, ask, says] of ways) {
         /^ {2}go on +\S*hpctrain .*--epochs=1000000 .*--resume checkpoints\/r_latest\.pt$/m,
       );
       if (!/STOP/.test(name)) {
-        assertMatch(stderr, /^warning: .*stopping after a save\. Ctrl-C now stops at once/);
+        assertSentence("integration/interrupts: warning stopping after", stderr);
       }
       assert(!filesIn(cwd).includes("logs/r/STOP"), "the request is used up, or the next run would stop too");
       const [save, exit] = lastEventsOf(cwd, "r", 2);

@@ -6,6 +6,7 @@ import { launch, type Launched, processesOf, stepped } from "./launches.ts";
 import { filesIn, inTemp, type Result, until } from "./program.ts";
 import { numbers, tensors, trained } from "./ranks.ts";
 import { within } from "../cpu_time.ts";
+import { assertSentence } from "../sentences.ts";
 
 const MLP = ["--model=mlp", "--data-type=synthetic", "--val-samples=64", "--device=cpu", "--run-name=r"];
 const SHORT = [...MLP, "--train-samples=256", "--epochs=1"];
@@ -28,7 +29,7 @@ for (const [name, mpi] of [["Open MPI", openMpi], ["MPICH", mpich]] as const) {
     inTemp(async (cwd) => {
       const { code, stdout, stderr } = await ended(launch(cwd, mpi(), ["-n", "2", "--", ...SHORT]), cwd);
       assertEquals(code, 0, stderr);
-      assertMatch(stdout, /^Starting distributed training on 2 CPU ranks\nMaster node: /);
+      assertSentence("integration/launch: starting distributed training", stdout);
       assertMatch(stderr, /^hpctrain: Starting 2 ranks, by \/.*\/(mpirun|mpiexec\.hydra); .* core/);
       const logs = filesIn(join(cwd, "logs/r")).filter((file) => file.endsWith(".log"));
       assertEquals(logs, ["rank-0.log", "rank-1.log"]);
@@ -86,7 +87,7 @@ Deno.test("a second Ctrl-C kills ranks that can't stop", () =>
     launched.child.kill("SIGINT");
     const result = await ended(launched, cwd);
     assertEquals(result.code, 130, result.stderr);
-    assertMatch(lastLine(result), /^hpctrain: Stopped by Ctrl-C at once, without a save\.$/);
+    assertSentence("integration/launch: hpctrain stopped ctrl-c", lastLine(result));
   }));
 
 Deno.test("a rank that stands still is named, and all end with code 5", () =>

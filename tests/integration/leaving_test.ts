@@ -5,6 +5,7 @@ import { python } from "../core/checkpoint/python.ts";
 import { writtenBy } from "../core/data/formats/written.ts";
 import { askPeer } from "../peer.ts";
 import { inTemp, run, succeed } from "./program.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 const QUICK = ["--device=cpu", "--threads=1", "--no-wandb", "--epochs=1", "--run-name=r"];
 const FROM = "checkpoints/r_latest.pt";
@@ -87,10 +88,7 @@ with netCDF4.Dataset(sys.argv[1] + "/maps.nc", "a") as d: d["ice"][:] = 3 * d["i
       ...["--set", "data.target_mean=1,2", "--set", "data.target_std=1,2"],
     ], { cwd });
     assertEquals(wrong.code, 2);
-    assertMatch(
-      wrong.stderr,
-      /data\.target_mean and data\.target_std have 2 numbers, and the model answers 3/,
-    );
+    assertSentence("integration/leaving: data target_mean data", wrong.stderr);
     assertStringIncludes((await succeed(["export", FROM, "r.pt2"], { cwd })).stdout, "unet");
   }));
 
@@ -180,11 +178,8 @@ Deno.test("data other than the training's is judged whole, whatever the run's ow
     const { stdout, stderr } = await succeed(next, { cwd });
     const { on, samples, loss, metrics } = JSON.parse(stdout);
     assertEquals([on, samples, typeof loss, "skill_persistence" in metrics], ["all", 10, "number", true]);
-    assertStringIncludes(
-      stderr,
-      "years/2003.nc is other data than the run's own, so all of it is judged: 10 samples.",
-    );
-    assertStringIncludes(stderr, "No skill over climatology: this data is judged whole");
+    assertSentence("integration/leaving: years other data", stderr);
+    assertSentence("integration/leaving: skill climatology data", stderr);
     assertEquals("skill_climatology" in metrics, false);
     const divided = await succeed([...next, "--validation-split=0.5"], { cwd });
     assertEquals(JSON.parse(divided.stdout).samples < 10, true);
@@ -192,8 +187,7 @@ Deno.test("data other than the training's is judged whole, whatever the run's ow
     // Trained in one half of a year, and judged in the other.
     const half = [...data, ...model, "--run-name=half", "--validate-on=2001-07..2001-12", "--batch-size=2"];
     const trained = await succeed([...QUICK, ...half, "--data-path=years/2001.nc"], { cwd });
-    const said =
-      "No skill over climatology: training has seen no target of another year in the seasons that are judged.";
+    const said = sentenceNamed("integration/leaving: skill climatology training");
     assertEquals(trained.stdout.split(said).length, 2, trained.stdout);
     const own = await succeed(["eval", "checkpoints/half_latest.pt"], { cwd });
     assertStringIncludes(own.stderr, said);
@@ -244,7 +238,7 @@ Deno.test("a loss in the graph leaves the metrics of maps as they are, and none 
       ], {
         cwd,
       });
-      assertStringIncludes(said.stdout, "The graph has a loss of its own, which takes the targets as y");
+      assertSentence("integration/leaving: graph loss own", said.stdout);
       const from = `checkpoints/${name}_latest.pt`;
       metrics[name] = JSON.parse((await succeed(["eval", from, "--json"], { cwd })).stdout).metrics;
       if (name !== "coarse") await succeed(["predict", from, `--out=${name}-p.npz`], { cwd });

@@ -5,6 +5,7 @@ import { openMpi } from "../mpi.ts";
 import { python } from "../core/checkpoint/python.ts";
 import { eventsOf, inTemp, succeed } from "./program.ts";
 import { train, trained } from "./ranks.ts";
+import { assertSentence } from "../sentences.ts";
 
 /** Forty days of sea ice around some land; the satellite missed a swath each day, and all of three days. */
 const ICE = `
@@ -82,8 +83,8 @@ Deno.test("maps with missing points: losses and metrics are numpy's of the point
       stdout,
       /Missing points: sst 2[\d.]+%, wind [34][\d.]+%, ice [23][\d.]+%, drift [34][\d.]+%;/,
     );
-    assertMatch(stdout, /3 of 40 samples have no target at all, and count nowhere/);
-    assertMatch(stdout, /Missing inputs are filled with 0 after normalising/);
+    assertSentence("integration/missing: samples target count", stdout);
+    assertSentence("integration/missing: missing inputs filled", stdout);
     const [one] = eventsOf(cwd, "of-1").filter(({ kind }) => kind === "epoch").slice(-1);
     const losses = eventsOf(cwd, "of-1").filter(({ kind }) => kind === "step").map(({ loss }) =>
       loss as number
@@ -104,7 +105,7 @@ Deno.test("maps with missing points: losses and metrics are numpy's of the point
     const alone = await train(cwd, "alone", 1, single, { mpi });
     assertEquals(alone.code, 0, alone.stderr);
     assertMatch(alone.stderr, /Step \d+ has no target that counts: all are missing or of the ignored class/);
-    assertMatch(alone.stdout, /Missing inputs are filled with .*, the mean over the training samples/);
+    assertSentence("integration/missing: missing inputs filled mean", alone.stdout);
     const steps = eventsOf(cwd, "alone").filter(({ kind }) => kind === "step").map(({ loss }) => loss);
     assertEquals(steps.filter((loss) => loss === 0).length, 3);
 

@@ -1,6 +1,7 @@
 // `hpctrain models`: the zoo, one model block by block, and how large a batch fits.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { inTemp, ROOT, run, succeed } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const shown = async (...args: string[]) => JSON.parse((await succeed(["models", ...args, "--json"])).stdout);
 
@@ -33,10 +34,7 @@ Deno.test("a batch that fits is larger on a larger GPU, and none fits where the 
   const there = async (name: string) =>
     (await succeed(["models", name, "--gpu=24GB"])).stdout.trimEnd().split("\n").at(-1)!;
   assertMatch(await there("simple-convnet"), /; images lie channels last \(--no-channels-last\)\.$/);
-  assertMatch(
-    await there("vit"),
-    /; libtorch chooses the kernel of attention, and the run's start says which\.$/,
-  );
+  assertSentence("integration/models: libtorch chooses kernel", await there("vit"));
 });
 
 Deno.test("with data its own sizes hold; a user's file and a wrong name are told of", () =>

@@ -1,8 +1,9 @@
 // The program on a machine of several NUMA domains: this one, with another /sys/devices/system before its own.
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { cpuCount } from "../../core/base/topology.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 /** Writes the files that tell of domains and cores; cores have one thread. */
 function write(root: string, domains: readonly (readonly number[])[]): void {
@@ -47,14 +48,11 @@ Deno.test({
     ];
     await on([[0, 1], [2, 3]], async (through, cwd) => {
       const { stdout } = await succeed(words, { cwd, through });
-      assertStringIncludes(stdout, "Cores: 2 of NUMA domain 0 (of 2), whose memory is taken first.");
+      assertSentence("integration/numa: cores numa domain", stdout);
     });
     await on([[2, 3], [0, 1]], async (through, cwd) => { // the kernel has no domain 1
       const { stdout } = await succeed(words, { cwd, through });
-      assertStringIncludes(
-        stdout,
-        "Cores: 2 of NUMA domain 1 (of 2), whose memory the kernel does not let it prefer.",
-      );
+      assertSentence("integration/numa: cores numa domain whose", stdout);
     });
   },
 });
@@ -79,10 +77,7 @@ Deno.test({
         through,
       });
       assertEquals(code, 2);
-      assertMatch(
-        stderr,
-        /^hpctrain: launch needs the number of ranks, because this machine has no GPU and one NUMA/,
-      );
+      assertSentence("integration/numa: hpctrain launch needs", stderr);
     });
   },
 });

@@ -2,6 +2,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { HAS_GROUPS, inGroup, NEEDS_GROUPS } from "../control_group.ts";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, until } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const MIB = 2 ** 20;
 const RUN = [
@@ -28,10 +29,7 @@ Deno.test({
           "--memory-check=off",
         ];
         const { code, stderr } = await run(large, { cwd, through, timeout: 120 });
-        assertMatch(
-          stderr,
-          /Rank 0 .*the kernel killed it because the memory of this job's control group was used up/,
-        );
+        assertSentence("integration/out_of_memory: rank kernel killed", stderr);
         assertEquals(code, 4, stderr);
       })
     ),

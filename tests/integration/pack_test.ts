@@ -15,6 +15,7 @@ import {
   succeed,
   until,
 } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 /** 600 samples of 7 numbers, and one that they make. */
 const TABLE = `
@@ -52,10 +53,7 @@ Deno.test("training on packed data is training on the data, in memory, streamed 
   inTemp(async (cwd) => {
     python(TABLE, join(cwd, "t.npz"));
     const { stdout } = await succeed(["pack", "t.npz", "packed", "--samples-per-shard=100"], { cwd });
-    assertMatch(
-      stdout,
-      /\nPacked 600 samples into packed: 7 shards, 23\.9 KiB, in .*\nTrain with it: hpctrain --data-path packed\n$/,
-    );
+    assertSentence("integration/pack: packed samples packed", stdout);
     const model = ["--model=mlp"];
     const direct = await losses(cwd, [...model, "--data-path=t.npz"]);
     const packed = [...model, "--data-path=packed"];
@@ -174,10 +172,7 @@ Deno.test("four ranks pack the same bytes as one; each says what it did, and a f
       ...{ MASTER_ADDR: "127.0.0.1", MASTER_PORT: "29500" },
     });
     const first = await succeed([...args, "four"], { cwd, env: env(0) });
-    assertMatch(
-      first.stdout,
-      /Rank 0 of 4 has packed its samples; the last rank to end writes the index\.\n$/,
-    );
+    assertSentence("integration/pack: rank packed samples", first.stdout);
     await refused(
       ["--data-path=four", "--model=mlp", "--device=cpu"],
       /four is not packed completely: .* Run the same pack command again/,
@@ -209,7 +204,7 @@ Deno.test("a packing that is killed goes on, and one that is under way is not jo
       { cwd },
     );
     const { stdout } = await succeed([...args, "out"], { cwd });
-    assertMatch(stdout, /^Packed 600 samples into out: 200 shards, .*kept from an earlier run\)\.\n$/);
+    assertSentence("integration/pack: packed samples out", stdout);
     assertEquals(contents(join(cwd, "out")), contents(join(cwd, "whole")));
   }));
 

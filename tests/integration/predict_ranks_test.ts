@@ -1,10 +1,11 @@
 // `hpctrain predict` on several ranks, and of data that nobody has the answers to, beside Python.
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { python } from "../core/checkpoint/python.ts";
 import { mpich } from "../mpi.ts";
 import { launch } from "./launches.ts";
 import { inTemp, run, succeed } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 /** Two tables of three kinds each, of which one kind is not the same, and the second without its kinds. */
 const DATA = `
@@ -86,5 +87,5 @@ Deno.test("two ranks write the file that one rank writes, of data with or withou
       cwd,
     });
     assertEquals(code, 3, stderr);
-    assertStringIncludes(stderr, "For data that nobody has the answers to: --no-targets.");
+    assertSentence("integration/predict_ranks: data nobody answers", stderr);
   }));

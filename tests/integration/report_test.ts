@@ -9,6 +9,7 @@ import { diagnosticsOf } from "../core/outputs/report/reports.ts";
 import { FAINT_TEXTS, NAMELESS, press, stopsOf } from "./accessibility.ts";
 import { CHROMIUM, inBrowser, needsChromium, type OpenPage, type Page, type Size } from "./browser.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 const DESK: Size = { width: 1280, height: 900 };
 
@@ -258,7 +259,7 @@ browserTest(
       const told =
         `[document.getElementById("smoothed").innerText, document.getElementById("smoothing").disabled]`;
       assertEquals(await page.evaluate(told), [
-        "not with 60 points or fewer: each is as it was logged",
+        sentenceNamed("integration/report: points fewer logged"),
         true,
       ]);
     }),
@@ -513,23 +514,17 @@ Deno.test("what can't be reported is a sentence, with what to do", () =>
   inTemp(async (cwd) => {
     const none = await run(["report"], { cwd });
     assertEquals(none.code, 2);
-    assertMatch(
-      none.stderr,
-      /^hpctrain: There is no run below logs\. Name a run's folder, or with --save-dir DIR/,
-    );
+    assertSentence("integration/report: hpctrain run below", none.stderr);
     makeRun(cwd, { name: "made", steps: 20 });
     const other = await run(["report", "mad"], { cwd });
     assertEquals(other.code, 2);
-    assertMatch(other.stderr, /^hpctrain: mad is no run: .* The runs there are made\.\n$/);
+    assertSentence("integration/report: hpctrain mad run", other.stderr);
     const nowhere = await run(["report", "made", "--out", "logs"], { cwd });
     assertEquals(nowhere.code, 2);
-    assertMatch(
-      nowhere.stderr,
-      /^hpctrain: logs can't be written: .* Name another file with --out FILE\.\n$/,
-    );
+    assertSentence("integration/report: hpctrain logs written", nowhere.stderr);
     Deno.mkdirSync(join(cwd, "logs/empty"));
     Deno.writeTextFileSync(join(cwd, "logs/empty/events.jsonl"), "no event\n");
     const empty = await run(["report", "empty"], { cwd });
     assertEquals(empty.code, 3);
-    assertMatch(empty.stderr, /^hpctrain: logs\/empty\/events\.jsonl has no event that can be read\.\n$/);
+    assertSentence("integration/report: hpctrain logs empty", empty.stderr);
   }));

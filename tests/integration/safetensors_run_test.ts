@@ -6,6 +6,7 @@ import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { writePickle } from "../../core/checkpoint/pickle_writer.ts";
 import type { Value } from "../../core/checkpoint/value.ts";
 import { eventsOf, inTemp, run, succeed, TINY } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const RUN = [...TINY, "--dropout=0.2", "--ema=0.9", "--lr=0.01", "--scheduler=constant"];
 const SAFE = "--checkpoint-format=safetensors";
@@ -33,7 +34,7 @@ Deno.test("a run in safetensors goes on from them, and ends with the bits of a r
     const { stdout } = await succeed([...RUN, SAFE, "--run-name=safe", "--epochs=3", "--resume=auto"], {
       cwd,
     });
-    assertStringIncludes(stdout, "Resuming from checkpoints/safe_latest.safetensors: epoch 1, step 4");
+    assertSentence("integration/safetensors_run: resuming checkpoints safe_latest", stdout);
     const at = (name: string) => join(cwd, "checkpoints", name);
     assertEquals(stateOf(at("safe_latest.safetensors")), stateOf(at("straight_latest.pt")));
     assertEquals([...Deno.readDirSync(join(cwd, "checkpoints"))].map(({ name }) => name).sort(), [

@@ -18,6 +18,7 @@ import {
   succeed,
   TINY,
 } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const NONE = landlockVersion() === 0;
 const NEEDS = "(needs a kernel with Landlock)";
@@ -313,7 +314,7 @@ Deno.test("launch and other commands say which commands --sandbox is for, and la
     for (const argv of [["launch", "-n", "2", "--sandbox", "--", ...TINY], ["report", "r", "--sandbox"]]) {
       const { code, stderr } = await run(argv, { cwd });
       assertEquals(code, 2, stderr);
-      assertStringIncludes(stderr, "--sandbox is for commands that read a stranger's files in one process");
+      assertSentence("integration/sandbox: sandbox commands read", stderr);
     }
     const { code, stderr } = await run(["launch", "-n", "2", "--", "--sandbox", ...TINY], { cwd });
     assertEquals(code, 2, stderr);

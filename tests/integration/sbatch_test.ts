@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import { stepped } from "./launches.ts";
 import { COMMAND, filesIn, finish, inTemp, run, start, succeed, TINY } from "./program.ts";
 import { MISSING, NEEDS, startBed } from "./slurm/bed.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 const JOB = ["--preset", "multi-node", "--nodes", "2", "--gpus-per-node", "2", "--run-name", "r"];
 
@@ -43,10 +44,7 @@ Deno.test("--output writes the script, keeps what an earlier one has made, and t
     Deno.writeTextFileSync(join(cwd, "jobs/a.sh"), "echo mine\n");
     const refused = await write();
     assertEquals(refused.code, 2);
-    assertMatch(
-      refused.stderr,
-      /there is a file which hpctrain has not made\. Name another, or move it away/,
-    );
+    assertSentence("integration/sbatch: file hpctrain made", refused.stderr);
     assertEquals(read("a.sh"), "echo mine\n");
     const folder = await run(["sbatch", ...JOB, "--output", "/proc/job.sh"], { cwd });
     assertEquals(folder.code, 2);
@@ -90,10 +88,7 @@ Deno.test("a folder that SLURM would misread is refused", () =>
     for (const folder of ["50%j", "back\\slash"]) {
       const { code, stderr } = await run(["sbatch", ...JOB, "--save-dir", folder], { cwd });
       assertEquals(code, 2);
-      assertMatch(
-        stderr,
-        /^hpctrain: SLURM can't write a job's output below .*: it takes % and \\ in that path/,
-      );
+      assertSentence("integration/sbatch: hpctrain slurm write", stderr);
     }
   }));
 
@@ -106,15 +101,15 @@ Deno.test("--dry-run checks the arithmetic, and leaves nothing behind", () =>
       "Cores: 8 a task, 16 on each node, 32 in all",
       "Memory: 64G on each node, 128G in all",
       "Time: 1:00:00",
-      "Batch: 64 x 4 ranks x 1 accumulated = 256 samples a step, 391 steps an epoch",
-      "Learning rate: 1.2e-3 = 0.0003 (default) x 4: 256 samples a step / 64, as lr_scaling is linear (preset multi-node)",
+      sentenceNamed("integration/sbatch: batch ranks accumulated"),
+      sentenceNamed("integration/sbatch: learning rate default"),
       "SLURM: not asked, there is no sbatch in PATH",
       "",
     ]);
     assertEquals([...Deno.readDirSync(cwd)], []);
     const large = await run(["sbatch", ...JOB, "--train-samples=100", "--dry-run"], { cwd });
     assertEquals(large.code, 0, large.stderr);
-    assertMatch(large.stdout, /100 samples a step, 1 step an epoch \(.*a batch of 256 is larger\)/);
+    assertSentence("integration/sbatch: samples step step", large.stdout);
   }));
 
 Deno.test("a run that stops ends with its own code, however often a launcher tells it to end meanwhile", () =>

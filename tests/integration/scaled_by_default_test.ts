@@ -5,6 +5,7 @@ import { python } from "../core/checkpoint/python.ts";
 import { openMpi } from "../mpi.ts";
 import { launch } from "./launches.ts";
 import { eventsOf, inTemp, run, succeed } from "./program.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 /** Temperatures of 280 with a spread of 15, and a target of mean 100. */
 const TABLES = `
@@ -21,8 +22,7 @@ np.savetxt("hundred.csv", np.c_[x, y], "%.4f", ",", header="a,b,c,d,y", comments
 print("null")
 `;
 
-const ONE_LINE =
-  "Inputs and targets are scaled to mean 0 and deviation 1 by the training samples (--normalise off leaves them as they are)";
+const ONE_LINE = sentenceNamed("integration/scaled_by_default: inputs targets scaled mean");
 const MLP = ["--model=mlp", "--no-wandb", "--threads=1", "--device=cpu"];
 const r2Of = (cwd: string, name: string) => {
   const [last] = eventsOf(cwd, name).filter(({ kind }) => kind === "epoch").slice(-1);
@@ -111,7 +111,7 @@ Deno.test("a run that goes on keeps its choice and its figures, also where a fil
     Deno.writeTextFileSync(join(cwd, "s.yaml"), "data:\n  normalise: auto\n  normalise_targets: auto\n");
     const on = ["--resume=checkpoints/r_latest.pt", "--threads=1"];
     const { stdout } = await succeed(["--config=s.yaml", ...on, "--max-steps=20"], { cwd });
-    assertStringIncludes(stdout, "Inputs and targets are scaled by the checkpoint's means and deviations");
+    assertSentence("integration/scaled_by_default: inputs targets scaled", stdout);
     assert(!stdout.includes("Changed since the checkpoint: data"), stdout);
     const same = (name: string) => eventsOf(cwd, name).filter(({ kind }) => kind === "step").at(-1)!.loss;
     assertEquals(same("r"), same("whole"));

@@ -5,6 +5,7 @@ import { join } from "@std/path";
 import { COMMANDS } from "../../commands/mod.ts";
 import { writtenBy } from "../core/data/formats/written.ts";
 import { filesIn, inTemp, type Result, run, TINY } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const MARK = "canary";
 const secret = (where: string): string => `${MARK}-${where}-4b1d`;
@@ -219,7 +220,7 @@ Deno.test("a store's key is in no record of a run, which goes on when it is give
       assertEquals((await clean(["eval", "checkpoints/r_latest.pt", path])).code, 0);
       const without = await clean(["eval", "checkpoints/r_latest.pt"]);
       assertEquals(without.code, 2);
-      assertMatch(without.stderr, /the key is left out\. Name the store with its key: --data-path/);
+      assertSentence("integration/secrets: key left out", without.stderr);
       const gone = await clean(["eval", "checkpoints/r_latest.pt", path.replace("/good/", "/down/")]);
       assertMatch(gone.stderr, /answered 500/);
       assertEquals(filesIn(here).some((name) => name.endsWith("_latest.pt")), true);
@@ -246,10 +247,7 @@ for (const [scheduler, script] of [["sbatch", "logs/slurm/r.sh"], ["qsub", "logs
         env: withSubmitter(here, scheduler),
       });
       assertEquals(lost.code, 2);
-      assertMatch(
-        lost.stderr,
-        /--env OWN_KEY hands OWN_KEY of this shell on.* not set here: export it first/,
-      );
+      assertSentence("integration/secrets: env own_key hands", lost.stderr);
       Deno.chmodSync(join(here, script), 0o755); // as an older version wrote it
       const given = await run([scheduler, ...RUN, "--env", `OWN_KEY=${secret("given")}`, "--submit"], {
         cwd: here,

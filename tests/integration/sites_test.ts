@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import { COMMAND, filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { MISSING, NEEDS, startBed } from "./slurm/bed.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 Deno.test("what came from the site is said beside the script, and an unknown site is refused", () =>
   inTemp(async (cwd) => {
@@ -12,12 +13,12 @@ Deno.test("what came from the site is said beside the script, and an unknown sit
     assertMatch(stderr, /^Site lumi: LUMI .* From it:\n {2}distributed\.gpus_per_node: 8\n/);
     const unknown = await run(["sbatch", "--site", "frontir"], { cwd });
     assertEquals(unknown.code, 2);
-    assertMatch(unknown.stderr, /^hpctrain: --site: unknown site "frontir"\. Did you mean "frontier"\?/);
+    assertSentence("integration/sites: hpctrain site unknown", unknown.stderr);
     Deno.writeTextFileSync(join(cwd, "mine.yaml"), "gpu:\n  gpus: 2\n  cpus: many\n");
     const own = await run(["sbatch", "--site", "mine.yaml"], { cwd });
     assertEquals([own.code, own.stderr], [
       2,
-      "hpctrain: mine.yaml:3: cpus is a whole number from 1 on.\n",
+      sentenceNamed("integration/sites: hpctrain mine yaml"),
     ]);
     const sweep = await succeed(["sweep", "--site", "alps", "--model", "mlp", "--lr", "1e-3,1e-4"], { cwd });
     assertMatch(sweep.stderr, /^Site alps: /m);
@@ -37,13 +38,10 @@ Deno.test("on a login node of a site sbatch says that it knows it, and takes not
     program("sbatch", "exit 0");
     const env = { PATH: `${join(cwd, "bin")}:${Deno.env.get("PATH")}` };
     const asked = await succeed(["sbatch", "--model=mlp", "--dry-run"], { cwd, env });
-    assertEquals(
-      asked.stderr,
-      "SLURM's ClusterName is leonardo: --site leonardo knows this machine (docs/clusters.md).\n",
-    );
-    assertMatch(asked.stdout, /^Nodes: 1 node\nTasks: 1 task on each node, 1 in all; 1 rank\n/);
+    assertSentence("integration/sites: slurm clustername leonardo", asked.stderr);
+    assertSentence("integration/sites: nodes node tasks", asked.stdout);
     const byName = await succeed(["sbatch", "--model=mlp"], { cwd, env: { NERSC_HOST: "perlmutter" } });
-    assertMatch(byName.stderr, /^NERSC_HOST is perlmutter: --site perlmutter knows this machine/);
+    assertSentence("integration/sites: nersc_host perlmutter site", byName.stderr);
     assertEquals((await succeed(["sbatch", "--model=mlp"], { cwd, env })).stderr, ""); // SLURM isn't asked
   }));
 

@@ -7,6 +7,7 @@ import { python } from "../core/checkpoint/python.ts";
 import { inProcess } from "../commands/helpers.ts";
 import { useLibtorch } from "../libtorch.ts";
 import { eventsOf, inTemp, ROOT, run, succeed } from "./program.ts";
+import { assertSentence, sentenceNamed } from "../sentences.ts";
 
 useLibtorch();
 
@@ -111,7 +112,7 @@ Deno.test("a packed corpus trains, is judged in bits per byte, and is written on
       [["--prompt", "the clocks ".repeat(30)], "the model's context is 24: shorten the prompt"],
       [["--prompt=a", "--prompt-file=b"], "leave one of them out"],
       [["--prompt-file=none.txt"], "none.txt is not there"],
-      [["--prompt=a", "--temperature=hot"], '--temperature takes a number from 0 to 100, but got "hot"'],
+      [["--prompt=a", "--temperature=hot"], sentenceNamed("integration/text: temperature takes number")],
       [["--prompt=a", "--tokenizer=none.json"], "none.json: there is no such file"],
     ];
     for (const [more, says] of refused) {
@@ -122,7 +123,7 @@ Deno.test("a packed corpus trains, is judged in bits per byte, and is written on
     await succeed(["pack", ...files, "tokens", "--tokenizer=other.json"], { cwd });
     const again = await run(["generate", "checkpoints/a_latest.pt", "--prompt=a"], { cwd });
     assertEquals(again.code, 2);
-    assertStringIncludes(again.stderr, "was trained on tokens of another tokenizer than the one in tokens");
+    assertSentence("integration/text: trained tokens another", again.stderr);
   }));
 
 Deno.test("a text is read as its bytes and written on from; other models can't write", () =>
@@ -157,7 +158,7 @@ Deno.test("a text is read as its bytes and written on from; other models can't w
     ], { cwd });
     const { code, stderr } = await run(["generate", "checkpoints/c_latest.pt", "--prompt=a"], { cwd });
     assertEquals(code, 2);
-    assertStringIncludes(stderr, "generate is for language models, and checkpoints/c_latest.pt is of mlp");
+    assertSentence("integration/text: generate language models", stderr);
     Deno.writeFileSync(join(cwd, "latin1.txt"), new Uint8Array([0x61, 0xe9, 0x62]));
     const latin1 = await run(["generate", "checkpoints/b_best.pt", "--prompt-file=latin1.txt"], { cwd });
     assertStringIncludes(latin1.stderr, "latin1.txt is not UTF-8 (byte 1, counted from 0)");
@@ -181,7 +182,7 @@ print("done")`;
 
 /** A model of the user's own: the next letter by the last three. */
 const THREE = `
-import type { Library } from "./hpctrain.d.ts";
+import type { Library } from "../../core/models/user/templates/hpctrain.d.ts";
 export default function ({ nn, ops, block, model, facts }: Library) {
   const width = 24, root = new nn.Group();
   const letters = root.add("letters", new nn.Embedding(facts.outputs, width));

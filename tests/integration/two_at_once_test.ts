@@ -2,6 +2,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 Deno.test("new runs started at once under one name get a name each", () =>
   inTemp(async (cwd) => {
@@ -26,10 +27,7 @@ Deno.test("a run that is under way is not resumed beside itself, and can be once
     await until("a save", () => eventsOf(cwd, "r").some(({ kind }) => kind === "save"));
     const { code, stderr } = await run([...args, "--max-steps=1"], { cwd });
     assertEquals(code, 2);
-    assertMatch(
-      stderr,
-      /^hpctrain: Another process is training the run r \(it holds logs\/r\)\. .*--run-name\.\n$/,
-    );
+    assertSentence("integration/two_at_once: hpctrain another process", stderr);
     child.kill("SIGKILL");
     await finish(child);
     const { stdout } = await succeed([...args, "--max-steps=1"], { cwd });

@@ -5,12 +5,13 @@ import { mpich } from "../mpi.ts";
 import { launch } from "./launches.ts";
 import { environment, EXE, inTemp, run, succeed, TINY } from "./program.ts";
 import { numbers, tensors } from "./ranks.ts";
+import { assertSentence } from "../sentences.ts";
 
 const write = (folder: string, name: string, text: string) =>
   Deno.writeTextFileSync(join(folder, name), text);
 
 /** The zoo's mlp, rewritten by hand. */
-const MLP = `import type { ModelLibrary, MadeModel, Tensor } from "./hpctrain.d.ts";
+const MLP = `import type { ModelLibrary, MadeModel, Tensor } from "../../core/models/user/templates/hpctrain.d.ts";
 import { product } from "./sizes.ts";
 export default ({ nn, ops, facts, outputs, settings }: ModelLibrary): MadeModel => {
   class Net extends nn.Module {
@@ -114,7 +115,7 @@ Deno.test("what hpctrain new writes trains as it is, and is not written over", (
     assertMatch(Deno.readTextFileSync(join(cwd, "logs/b/events.jsonl")), /"worst":\d/);
     const again = await run(["new", "model"], { cwd });
     assertEquals([again.code, again.stdout], [2, ""]);
-    assertMatch(again.stderr, /^hpctrain: my_model\.ts is there already, and is left as it is\./);
+    assertSentence("integration/user_model: hpctrain my_model already", again.stderr);
   }));
 
 Deno.test("two ranks train a TypeScript model, and ranks whose files differ are refused by name", () =>

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { python } from "../core/checkpoint/python.ts";
 import { EXIT } from "../../core/base/errors.ts";
 import { inTemp, run, succeed } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 const ROWS = 250_000, HELD = 25_000;
 /** y counts the rows, so that a sum over them says which were there. */
@@ -46,7 +47,7 @@ Deno.test("a number that is typed counts, a line says so, and the run goes on wi
     python(DATA, cwd);
     const few = [...NET, "--data-path=rows.npz", "--run-name=r"];
     const { stdout } = await succeed([...few, "--train-samples=5000"], { cwd });
-    assertStringIncludes(stdout, `Not used: ${ROWS - HELD - 5000} samples, because train_samples is 5000\n`);
+    assertSentence("integration/whole_files: used samples because", stdout, { HELD: ROWS - HELD - 5000 });
     const onwards = ["--resume=checkpoints/r_latest.pt", "--epochs=2"];
     assertStringIncludes(
       (await succeed([...few, ...onwards], { cwd })).stdout,

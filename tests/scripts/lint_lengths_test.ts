@@ -51,5 +51,5 @@ Deno.test("core, ffi, commands and extensions are judged, and a page's script is
 
 Deno.test("`deno lint` runs it", async () => {
   const { lint } = JSON.parse(await Deno.readTextFile(new URL("../../deno.json", import.meta.url)));
-  assertEquals(lint.plugins, ["./scripts/lint_lengths.ts"]);
+  assertEquals(lint.plugins.includes("./scripts/lint_lengths.ts"), true);
 });

@@ -1,7 +1,8 @@
 // scripts/lib/turbojpeg.sh: one libturbojpeg for tests and benchmarks, whatever the machine has.
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { inTemp } from "../ffi/libraries/fake_libtorch.ts";
+import { assertSentence } from "../sentences.ts";
 
 const LIB = fromFileUrl(new URL("../../scripts/lib/", import.meta.url));
 const PLACE = `usr/lib/${Deno.build.arch}-linux-gnu/libturbojpeg.so.0`;
@@ -59,7 +60,7 @@ Deno.test("without the package or without apt-get the tests go on, and a line sa
       `${NONE}; apt-get() { echo "E: no network"; return 100; }; dpkg-deb() { :; }`,
     );
     assertEquals(failing.found, "none");
-    assertMatch(failing.said, /No libturbojpeg: apt-get could not download it: .*E: no network/);
+    assertSentence("scripts/turbojpeg: libturbojpeg apt-get could", failing.said);
     const other = await ensure(cache, `${NONE}; command() { return 1; }`);
-    assertMatch(other.said, /No libturbojpeg: this machine has none, and no apt-get/);
+    assertSentence("scripts/turbojpeg: libturbojpeg machine none", other.said);
   }));

@@ -13,6 +13,7 @@ import { useLibtorch } from "../../../tests/libtorch.ts";
 import { inFolder, python } from "../../../tests/core/checkpoint/python.ts";
 import { refusal } from "../../../tests/core/data/tables/columns_help.ts";
 import { settings } from "../../../tests/core/data/tables/help.ts";
+import { assertSentence, sentenceNamed } from "../../../tests/sentences.ts";
 
 useLibtorch();
 await imagepairs.reader!({ data_path: "", external_files: false });
@@ -119,7 +120,7 @@ Deno.test(
     refuse(named, "labels/palette.png) has the class ");
     refuse(
       open(folder, {}, -100, { output_size: 5 }).train,
-      'if it stands for "unknown", say --set training.ignore_index=9',
+      sentenceNamed("extensions/imagepairs/imagepairs: stands unknown say"),
     );
     const make = (source: string) =>
       python(
@@ -127,17 +128,14 @@ Deno.test(
         folder,
       );
     make(`Image.fromarray(np.zeros((12, 17, 3), "u1")).save(root + "/labels/b1.png")`);
-    refuse(named, "labels/b1.png) has colours, and a label image has the number of a class for each pixel");
+    refuse(named, sentenceNamed("extensions/imagepairs/imagepairs: labels png colours"));
     make(`Image.fromarray(np.zeros((6, 17), "u1")).save(root + "/labels/b1.png")`);
-    refuse(named, "labels/b1.png) is 6 x 17, and images with labels have one size, here 12 x 17");
+    refuse(named, sentenceNamed("extensions/imagepairs/imagepairs: labels png images"));
     Deno.removeSync(join(folder, "labels/b1.png"));
     assertStringIncludes(refusal(() => open(folder)), "images/b1.png has no label image");
     make(`Image.fromarray(np.full((12, 17), 255, "u1")).save(root + "/labels/b1.png")`);
     Deno.removeSync(join(folder, "classes.txt"));
-    assertStringIncludes(
-      refusal(() => open(folder)),
-      'mostly stands for "unknown": say --set training.ignore_index=255',
-    );
+    assertSentence("extensions/imagepairs/imagepairs: mostly stands unknown", refusal(() => open(folder)));
     Deno.mkdirSync(join(folder, "none"));
     assertStringIncludes(refusal(() => open(join(folder, "none"))), "has no folders images and labels");
   }),

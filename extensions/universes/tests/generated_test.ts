@@ -12,6 +12,7 @@ import { scope } from "../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../tests/libtorch.ts";
 import { settings } from "../../../tests/core/data/tables/help.ts";
 import { contents } from "../../../tests/core/data/shards/make.ts";
+import { sentenceNamed } from "../../../tests/sentences.ts";
 
 const libtorch = useLibtorch();
 
@@ -71,7 +72,7 @@ Deno.test("where they would fill the disk, they are not kept but made on the fly
       freeIn: () => 20_000,
     });
     assertEquals(ready.data.data_path, "");
-    assertEquals(notes, ["Not kept on disk: 16 samples (16.3 KiB), where 19.5 KiB are free"]);
+    assertEquals(notes, [sentenceNamed("extensions/universes/generated: kept disk samples")]);
     assertEquals([...Deno.readDirSync(folder)], []);
     assert(open(ready).notes.includes("Each sample is made again whenever it is wanted"));
   }));

@@ -73,7 +73,7 @@ Deno.test("values have four decimals, and an exponent where four decimals would 
     [-Infinity, "-inf"],
   ]));
 
-Deno.test("one of a thing is not many", () => {
+Deno.test("formatPlural adds an s to any count but 1", () => {
   assertEquals(format.formatPlural(1, "epoch"), "1 epoch");
   assertEquals(format.formatPlural(0, "epoch"), "0 epochs");
 });

@@ -9,6 +9,7 @@ import {
   usableCores,
 } from "../../../core/base/topology.ts";
 import { inMachine, type Machine, MACHINES, madeOf } from "./made_topology.ts";
+import { assertSentence } from "../../sentences.ts";
 
 const all = (cpus: number) => Array.from({ length: cpus }, (_, i) => i);
 const read = (machine: Machine) => inMachine(machine, (root, cpus) => readTopology(root, all(cpus)));
@@ -84,36 +85,27 @@ Deno.test("2, 8 and 64 ranks get stretches of cores that share no core and cross
 Deno.test("one rank a domain has the whole domain, both threads of each core", () => {
   const { cores, description } = shareCores(read(MACHINES["LUMI-C"]), 8);
   assertEquals(cores![3], [...all(16).flatMap((i) => [48 + i, 176 + i])]);
-  assertEquals(
-    description,
-    "16 cores to each rank of 128, 1 rank on each of 8 NUMA domains (rank 0: 0-15,128-143)",
-  );
-  assertEquals(
-    shareCores(read(MACHINES["LUMI-C"]), 2).description,
-    "64 cores to each rank of 128, 4 NUMA domains each (rank 0: 0-63,128-191)",
-  );
+  assertSentence("core/base/topology: cores rank rank", description);
+  assertSentence("core/base/topology: cores rank numa", shareCores(read(MACHINES["LUMI-C"]), 2).description);
 });
 
 Deno.test("domains of unlike size give all ranks as much as the smallest has", () => {
   const { cores, description } = shareCores(madeOf(16, 14), 4);
   assertEquals(cores!.map((own) => own.length), [7, 7, 7, 7]);
   assertEquals(cores!.map(([first]) => first), [0, 7, 16, 23]);
-  assertEquals(
-    description,
-    "7 cores to each rank of 30, 2 ranks on each of 2 NUMA domains (rank 0: 0-6; 2 left over)",
-  );
+  assertSentence("core/base/topology: cores rank ranks", description);
 });
 
 Deno.test("ranks that domains can't be divided by get a stretch of all cores each", () => {
   const { cores, description } = shareCores(madeOf(4, 4), 3);
   assertEquals(cores, [[0, 1], [2, 3], [4, 5]]);
-  assertEquals(description, "2 cores to each rank of 8 (rank 0: 0-1; 2 left over)");
+  assertSentence("core/base/topology: cores rank rank left", description);
 });
 
 Deno.test("each rank gets a stretch of the cores, and those left over are nobody's", () => {
   const { cores, description } = shareCores(madeOf([[0], [4], [1], [5], [2], [6], [3]]), 3);
   assertEquals(cores, [[0, 4], [1, 5], [2, 6]]);
-  assertEquals(description, "2 cores to each rank of 7 (rank 0: 0,4; 1 left over)");
+  assertSentence("core/base/topology: cores rank rank 2", description);
 });
 
 Deno.test("with less than two threads a rank nothing is bound", () => {

@@ -8,6 +8,7 @@ import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { manualSeed } from "../../../ffi/context.ts";
 import { open, rig, rows } from "../train/rig.ts";
 import { python } from "./python.ts";
+import { assertSentence } from "../../sentences.ts";
 
 open();
 
@@ -101,8 +102,8 @@ Deno.test("a run goes on from what PyTorch programs saved", async (t) => {
       const { cursor, said, steps } = saved(folder, "adamw", "adamw");
       assertEquals(cursor, { ...place, best: { epoch: 5, valLoss: 0.25 }, valLoss: 0.25 });
       assertEquals(steps, 3);
-      assertMatch(said, /was not written by hpctrain: settings are this command's/);
-      assertMatch(said, /adamw's state after 3 steps, and 5 epochs done \(its epoch is 5\)$/);
+      assertSentence("core/checkpoint/adopt: written hpctrain settings", said);
+      assertSentence("core/checkpoint/adopt: adamw state after", said);
       assertEquals(saved(folder, "sgd", "sgd").steps, 1, "SGD counts none, and has begun");
       const { cursor: lightning } = saved(folder, "lightning", "adamw");
       assertEquals([lightning.epoch, lightning.best], [0, null], "3 steps are no epoch of 10");
@@ -126,7 +127,7 @@ Deno.test("a run goes on from what PyTorch programs saved", async (t) => {
       const parts = made("adamw");
       const { cursor, said } = load(`${folder}/bare.pt`, parts);
       assertEquals([cursor.epoch, cursor.step, parts.optimizer.steps], [0, 0, 0]);
-      assertMatch(said, /bare\.pt holds weights and nothing else: the run starts at epoch 0 with them$/);
+      assertSentence("core/checkpoint/adopt: bare holds weights", said);
     });
     for (
       const [name, optimizer, why] of [
@@ -145,7 +146,7 @@ Deno.test("a run goes on from what PyTorch programs saved", async (t) => {
           assertMatch(error.message, /: --force\.$/);
           const { cursor, said } = load(path, parts, true);
           assertEquals([cursor.epoch, parts.optimizer.steps], [5, 0]);
-          assertMatch(said, /no optimizer state, so the optimizer begins from nothing/);
+          assertSentence("core/checkpoint/adopt: optimizer state optimizer", said);
         },
       );
     }
@@ -156,7 +157,7 @@ Deno.test("a run goes on from what PyTorch programs saved", async (t) => {
       const forced = load(path, other, true);
       assertEquals(forced.cursor, cursor);
       assertEquals(other.optimizer.steps, 0);
-      assertEquals(forced.said, "The state of adamw is left out, and sgd begins from nothing (--force)");
+      assertSentence("core/checkpoint/adopt: state adamw left", forced.said);
     });
   } finally {
     Deno.removeSync(folder, { recursive: true });

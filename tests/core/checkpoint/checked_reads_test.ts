@@ -16,6 +16,7 @@ import { INDEX_FILE } from "../../../core/checkpoint/sharded_reader.ts";
 import { dict, memoryStorage, OrderedDict, tensorBytes, TensorData } from "../../../core/checkpoint/value.ts";
 import { printed } from "../../commands/printed.ts";
 import { inFolder } from "./python.ts";
+import { assertSentence } from "../../sentences.ts";
 
 /** A tensor's bytes occur nowhere else in a file. */
 const bytesOf = (i: number) => Uint8Array.from({ length: 64 }, (_, k) => (k * 37 + i * 101 + 11) % 251);
@@ -74,7 +75,7 @@ for (const [kind, write] of Object.entries(KINDS)) {
         assertEquals(fault, "checkpoint");
         assertStringIncludes(message, file);
         assertStringIncludes(message, name);
-        assertStringIncludes(message, "is wrong: the file was damaged after it was written");
+        assertSentence("core/checkpoint/checked_reads: wrong file damaged", message);
       });
       use(path);
     }),

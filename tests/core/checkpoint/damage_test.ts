@@ -13,6 +13,7 @@ import {
 } from "../../../core/checkpoint/value.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { inFolder } from "./python.ts";
+import { sentenceNamed } from "../../sentences.ts";
 
 /** Numbers that look random and are the same each time. */
 function* dice(seed: number): Generator<number, never> {
@@ -141,7 +142,7 @@ Deno.test(
     const program = `${folder}/open.ts`;
     Deno.writeTextFileSync(
       program,
-      `import { FileBytes } from "./core/base/file_bytes.ts";
+      `import { FileBytes } from "../../../core/base/file_bytes.ts";
       try { new FileBytes(${
         JSON.stringify(path)
       }) } catch (error) { console.log(error.kind, error.message) }`,
@@ -156,7 +157,7 @@ Deno.test(
       env: { DENO_DIR: `${folder}/cache` },
       ...(Deno.uid() === 0 ? { uid: 65534 } : {}),
     }).outputSync();
-    const expected = `checkpoint ${path}: this user may not read the file (see: ls -l ${path}).`;
+    const expected = sentenceNamed("core/checkpoint/damage: checkpoint user may", { path });
     assertEquals(new TextDecoder().decode(stdout).trim(), expected, new TextDecoder().decode(stderr));
   }),
 );

@@ -16,6 +16,7 @@ import {
 import { CHUNK_BYTES } from "../../../core/base/zip.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { inFolder, python } from "./python.ts";
+import { assertRefusal } from "../../sentences.ts";
 
 const tensor = (dtype: StoredDType, bytes: Uint8Array, shape: number[]) =>
   new TensorData(dtype, shape, memoryStorage(bytes));
@@ -279,10 +280,10 @@ Deno.test(
     };
     writePt(path, tensor(false), { verify: true });
     const before = Deno.readFileSync(path);
-    assertThrows(
-      () => writePt(path, tensor(true), { verify: true }),
-      UserError,
-      "archive/data/0 was read back with other bytes than were written",
+    assertRefusal(
+      "checkpoint",
+      "core/checkpoint/pt: archive data read",
+      assertThrows(() => writePt(path, tensor(true), { verify: true }), UserError),
     );
     assertEquals(Deno.readFileSync(path), before);
     assertEquals([...Deno.readDirSync(folder)].length, 1);

@@ -11,6 +11,7 @@ import {
 } from "../../../core/checkpoint/value.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { inFolder, python } from "./python.ts";
+import { sentenceNamed } from "../../sentences.ts";
 
 const KNOWN = (Object.keys(DTYPE_BYTES) as StoredDType[]).filter((dtype) => dtype !== "c128");
 
@@ -96,7 +97,7 @@ const LIES: Record<string, [header: string, data: number, sentence: string, leng
   "overlapping tensors": [
     `{"a":${f32(0, 8)},"b":${f32(4, 12)}}`,
     12,
-    '"b" begins at 4, but the tensor before it ends at 8',
+    sentenceNamed("core/checkpoint/safetensors: begins tensor before"),
   ],
   "a gap": [`{"a":${f32(0, 8)},"b":${f32(12, 16)}}`, 16, '"b" begins at 12'],
   "bytes after the last tensor": [`{"a":${f32(0, 8)}}`, 9, "has 1 bytes after its last tensor"],

@@ -8,6 +8,7 @@ import {
 } from "../../../core/checkpoint/state_dict.ts";
 import { dict, memoryStorage, OrderedDict, TensorData, type Value } from "../../../core/checkpoint/value.ts";
 import { UserError } from "../../../core/base/errors.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 const tensor = (shape: number[]) => new TensorData("f32", shape, memoryStorage(new Uint8Array(4096)));
 const shapes = (entries: Record<string, number[]>): TensorShape[] =>
@@ -81,9 +82,9 @@ Deno.test("every missing, extra and wrongly shaped tensor is listed at once, wit
   );
   assertEquals(error.kind, "checkpoint");
   assertEquals(error.message.split("\n").slice(0, 5), [
-    "a.pt: its tensors do not fit the model: 2 of another shape, 1 missing, 1 extra.",
-    "  shape    fc.weight is [1000, 512] in the file, [10, 512] in the model",
-    "  shape    fc.bias is [1000] in the file, [10] in the model",
+    sentenceNamed("core/checkpoint/state_dict: tensors fit model"),
+    sentenceNamed("core/checkpoint/state_dict: shape weight file"),
+    sentenceNamed("core/checkpoint/state_dict: shape bias file"),
     "  missing  conv [3]",
     "  extra    head [4, 4]",
   ]);
@@ -98,5 +99,5 @@ Deno.test("a long list is cut with a count", () => {
 
 Deno.test("names that fit but for a prefix get the command that takes it off", () => {
   const error = mismatch({ "a.w": [1], "b.w": [1] }, { "model.a.w": [1], "model.b.w": [1], "loss.w": [1] });
-  assertStringIncludes(error.message, "Did you mean: hpctrain convert a.pt fitting.pt --strip model.");
+  assertSentence("core/checkpoint/state_dict: did you mean", error.message);
 });

@@ -20,6 +20,7 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { print } from "../models/native.ts";
 import { open, rig, rows, run } from "../train/rig.ts";
 import { inFolder, python } from "./python.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 open();
 
@@ -155,7 +156,7 @@ Deno.test(
     );
     for (
       const line of [
-        "0.weight is [5, 7] in the file, [8, 7] in the model",
+        sentenceNamed("core/checkpoint/training_state: weight file model"),
         "0.bias is [5]",
         "2.weight is [1, 5]",
       ]
@@ -193,7 +194,7 @@ Deno.test(
     >;
     (state.get(2) as Map<string, Value>).delete("exp_avg_sq");
     const missing = await refused(made({ seed: 2n }), write(short));
-    assert(missing.includes("exp_avg_sq of 2.weight should have shape [1, 8] and is missing"), missing);
+    assertSentence("core/checkpoint/training_state: exp_avg_sq weight should", missing);
 
     const other = tree();
     const own = other.get("hpctrain") as Map<string, Value>;
@@ -230,8 +231,7 @@ Deno.test("a checkpoint of another architecture is loaded, and a line says that 
   const other = Deno.build.arch === "x86_64" ? "aarch64" : "x86_64";
   own.set("architecture", other);
   assertEquals(loadTraining(made(), tree, "x.pt").notices, [
-    `The checkpoint is of a run on ${other}, and this machine is ${Deno.build.arch}: losses stay close to what they ` +
-    "would have been, but are not the same bits",
+    sentenceNamed("core/checkpoint/training_state: checkpoint run machine", { other, arch: Deno.build.arch }),
   ]);
   own.delete("architecture"); // an older version wrote none
   assertEquals(loadTraining(made(), tree, "x.pt").notices, []);

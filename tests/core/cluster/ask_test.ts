@@ -1,6 +1,7 @@
 // What squeue and qstat say of a job, as recorded.
 import { assertEquals } from "@std/assert";
 import { jobState, ofQstat, ofSacct, ofScontrol, ofSqueue, withJob } from "../../../core/cluster/jobs.ts";
+import { assertSentence } from "../../sentences.ts";
 
 const QSTAT = `Job Id: 17.server
     Job_Name = run
@@ -64,10 +65,7 @@ Deno.test("a run whose job has ended does not come back, and one that has ended 
   const requeued = { state: "requeued", why: "Stopped on request" } as const;
   const stopped = await withJob(requeued, "17", ofScontrol(ENDED));
   assertEquals(stopped.state, "stopped");
-  assertEquals(
-    stopped.why,
-    "Stopped on request; its job 17 has ended: CANCELLED, signal 15, at 2026-11-22 01:02:03",
-  );
+  assertSentence("core/cluster/ask: stopped request job", stopped.why);
   assertEquals((await withJob({ state: "running", why: "x" }, "17", ofScontrol(ENDED))).state, "gone");
   const waits = ofSqueue("PENDING|1:00:00|(BeginTime)");
   assertEquals(await withJob(requeued, "17", waits), requeued);

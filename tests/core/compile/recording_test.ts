@@ -11,6 +11,7 @@ import { lower, type Lowered, sameStep } from "../../../core/compile/lower/lower
 import { sentenceOf } from "../../../core/compile/refused.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { compared } from "./compiled.ts";
+import { sentenceNamed } from "../../sentences.ts";
 
 useLibtorch();
 setThreads(1);
@@ -52,22 +53,22 @@ const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = 
       ops.relu_(y);
       return ops.mul(ops.view(y, [6]), ops.detach(view));
     },
-    "relu_ writes to a tensor that is more than this step's own",
+    sentenceNamed("core/compile/recording: relu writes tensor"),
   ],
   [
     "a write to a parameter",
     (x, w) => (noGrad(() => ops.mul_(w, constant(0.5))), ops.mul(x, w)),
-    "mul_ writes to a tensor that is more than this step's own",
+    sentenceNamed("core/compile/recording: mul writes tensor"),
   ],
   [
     "a number that the program reads",
     (x, w) => ops.sum(x).item() > 0 ? ops.mul(x, w) : ops.add(x, w),
-    "item hands numbers of a tensor to the program, on which the next step may depend",
+    sentenceNamed("core/compile/recording: item hands numbers"),
   ],
   [
     "numbers that the program makes",
     (x, w) => ops.mul(w, ops.mul(x, tensor([1, 2, Date.now() % 7]))),
-    "data hands numbers of a tensor to the program, on which the next step may depend",
+    sentenceNamed("core/compile/recording: data hands numbers"),
   ],
   ["random numbers", (x, w) => ops.mul(w, ops.mul(x, ops.rand([3]))), "rand draws random numbers"],
   ["dropout", (x, w) => ops.dropout(ops.mul(x, w), 0.5, true), "dropout draws random numbers"],
@@ -95,7 +96,7 @@ const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = 
       op("copy_")(ops.narrow(mask, 1, 1, 1), ops.narrow(x, 1, 1, 1));
       return ops.mul(ops.mul(x, w), mask);
     },
-    "copy_ writes to a tensor that is more than this step's own",
+    sentenceNamed("core/compile/recording: copy writes tensor"),
   ],
   ["what the loss does not need", (x, w) => (op("cumprod")(x, 1), ops.mul(x, w)), "alike"],
   [
@@ -128,7 +129,7 @@ const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = 
   [
     "an op that writes to more than one buffer",
     (x, w) => (op("_native_batch_norm_legit")(x, null, null, mean, spread, true, 0.1, 1e-5), ops.mul(x, w)),
-    "_native_batch_norm_legit writes to a tensor that is more than this step's own",
+    sentenceNamed("core/compile/recording: writes tensor step"),
   ],
   [
     "a count that the step keeps",
@@ -138,7 +139,7 @@ const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = 
   [
     "a count that it keeps and reads",
     (x, w) => (ops.scatterAdd_(count, 0, places, ones), ops.mul(ops.mul(x, w), ops.toDtype(count, "f32"))),
-    "scatter_add_ writes to a tensor that is more than this step's own",
+    sentenceNamed("core/compile/recording: scatter_add writes tensor"),
   ],
 ];
 

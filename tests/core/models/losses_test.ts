@@ -325,7 +325,7 @@ Deno.test("a batch without a label that counts has no items", () => {
   });
 });
 
-Deno.test("auto follows the task", () => {
+Deno.test("--loss auto is cross_entropy, or mse for regression", () => {
   const names = (["classification", "regression", "language", "segmentation"] as const)
     .map((task) => loss({}, task, 3).name);
   assertEquals(names, ["cross_entropy", "mse", "cross_entropy", "cross_entropy"]);

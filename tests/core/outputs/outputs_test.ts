@@ -4,6 +4,7 @@ import { fromFileUrl, join } from "@std/path";
 import { openTrack } from "../../../core/run/writer/track.ts";
 import { environment, eventsOf, finish, inTemp, TINY, until } from "../../integration/program.ts";
 import { linesFile, madeOutput } from "./made_output/output.ts";
+import { assertSentence } from "../../sentences.ts";
 
 type Line = { opened?: number | null; event?: string; step?: number; note?: string; closed?: number | null };
 
@@ -76,11 +77,8 @@ Deno.test("an output that fails, or that can't be opened, costs the others nothi
     assertEquals(linesOf(logs).at(-1), { closed: null });
     const [missing, first, tenth] = warnings;
     assertMatch(missing, /^No missing output is written \(.*\); training goes on without\.$/s);
-    assertEquals(
-      first,
-      "A record of the failing output could not be written (it refuses); training goes on without.",
-    );
-    assertMatch(tenth, /^10 records of the failing output could not be written/);
+    assertSentence("core/outputs/outputs: record failing output", first);
+    assertSentence("core/outputs/outputs: records failing output", tenth);
   }));
 
 Deno.test("a registered output sees a run, its resume, and what follows a kill, as events.jsonl does", () =>

@@ -14,6 +14,7 @@ import {
   srun,
   torchrun,
 } from "./environments.ts";
+import { assertSentence } from "../../sentences.ts";
 
 const at = (env: Env, hostname = "here", flags: PlaceFlags = {}, pbsNodes: string[] = []) =>
   rankContext(env, flags, { hostname, pbsNodes });
@@ -34,7 +35,7 @@ Deno.test("srun's tasks are ranks, numbered over the nodes of the step", () => {
   assertEquals(nodes(where), [1, 2, "node1", "node2"]);
   assertEquals(where.master, { host: "node1", port: null });
   assertEquals(where.launcher, "slurm");
-  assertEquals(where.description, "Ranks: from srun (SLURM_PROCID is 6, SLURM_STEP_NUM_TASKS is 8).");
+  assertSentence("core/ranks/context: ranks srun slurm_procid", where.description);
 });
 
 Deno.test("a node of SLURM may have fewer tasks than another, and a step fewer nodes than its job", () => {
@@ -65,7 +66,7 @@ Deno.test("srun is understood without the variables of the step that older versi
 Deno.test("a batch script and an allocation's shell are one process, and say what srun would start", () => {
   const script = at(sbatch(), "node1");
   assertEquals([script.world, script.launcher], [1, "alone"]);
-  assertEquals(script.description, "One process; SLURM job 42 has 8 tasks, which srun would start.");
+  assertSentence("core/ranks/context: process slurm job", script.description);
   // SLURM's own steps for the script and for salloc's shell.
   for (const step of ["4294967291", "4294967290", "batch"]) {
     assertEquals(at({ ...sbatch(), SLURM_STEP_ID: step }).world, 1);
@@ -114,7 +115,7 @@ Deno.test("PALS numbers ranks and nodes, and PBS names the nodes", () => {
 Deno.test("a PBS job without mpiexec is one process", () => {
   const where = at({ PBS_JOBID: "42.server", PBS_NODEFILE: "/no" }, "x1000c0", {}, PBS_NODES);
   assertEquals([where.world, where.launcher, where.nodeNames], [1, "alone", ["x1000c0"]]);
-  assertMatch(where.description, /PBS job 42\.server; mpiexec would start one in each slot/);
+  assertSentence("core/ranks/context: pbs job server", where.description);
 });
 
 Deno.test("torchrun's ranks come with their master", () => {
@@ -125,7 +126,7 @@ Deno.test("torchrun's ranks come with their master", () => {
   assertEquals(at(torchrun(1, { MASTER_PORT: "0" })).master.port, null, "any free port");
 });
 
-Deno.test("a world of one needs no RANK", () => {
+Deno.test("WORLD_SIZE=1 alone makes rank 0 of 1", () => {
   assertEquals(numbers(at({ WORLD_SIZE: "1" })), [0, 1, 0, 1]);
 });
 

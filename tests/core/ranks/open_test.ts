@@ -8,6 +8,7 @@ import { offerMemory } from "../../../ffi/ranks/shared.ts";
 import { listen } from "../../../ffi/ranks/tcp.ts";
 import { inTemp } from "../../integration/program.ts";
 import { useLibtorch } from "../../libtorch.ts";
+import { assertSentence } from "../../sentences.ts";
 
 useLibtorch();
 for (const open of [offerMemory, () => listen(true)]) open(); // libraries stay open, once they are
@@ -53,17 +54,15 @@ Deno.test("MPI by name, and nothing of MPI started these ranks: they are told ho
   const env = { RANK: "1", WORLD_SIZE: "4", MASTER_ADDR: "localhost" };
   const { message, exitCode } = await refusal(env, { backend: "mpi" });
   assertEquals(exitCode, 2);
-  assertMatch(message, /^--distributed-backend mpi, and nothing of MPI started these 4 ranks\./);
-  assertMatch(message, /mpirun -n 4 hpctrain .* or leave it out, .* shared memory .* TCP/);
+  assertSentence("core/ranks/open: distributed-backend mpi nothing", message);
+  assertSentence("core/ranks/open: mpirun hpctrain leave", message);
 });
 
 Deno.test("an engine for the other kind of device is refused", async () => {
   const onCpu = await refusal({ PMI_RANK: "0", PMI_SIZE: "2" }, { backend: "nccl" });
   assert(onCpu.message.includes("leave it out to have MPI, shared memory or TCP"));
   const { message } = await refusal({ PMI_RANK: "0", PMI_SIZE: "2" }, { device: "cuda:0", backend: "mpi" });
-  assert(
-    message.includes("--distributed-backend mpi works on host memory, and this rank computes on cuda:0"),
-  );
+  assertSentence("core/ranks/open: distributed-backend mpi works", message);
 });
 
 /** A machine on which no MPI can be found. */
@@ -108,7 +107,7 @@ Deno.test("ranks take shared memory where one of them found no MPI, and say whos
       meeting: meeting({ "how ranks reach each other": elsewhere }),
     });
     assertEquals(exitCode, 2);
-    assertMatch(message, /^--distributed-backend shm is for ranks of one node, and these 2 are on 2:/);
+    assertSentence("core/ranks/open: distributed-backend shm ranks", message);
   }));
 
 Deno.test("where one rank has no room for shared memory, all take TCP; where shared memory was asked for, it is told why", () =>
@@ -123,10 +122,7 @@ Deno.test("where one rank has no room for shared memory, all take TCP; where sha
     await refusal(env, { meeting: meeting({ ...full, TCP: stop }) });
     assertMatch(JSON.stringify(offers), /"port":\d+,"addresses":\["127\.0\.0\.1"\]/);
     const { message } = await refusal(env, { backend: "shm", meeting: meeting(full) });
-    assertMatch(
-      message,
-      /^--distributed-backend shm, and the ranks of this node can't share memory: there is no room\. .* TCP, leave it out\.$/,
-    );
+    assertSentence("core/ranks/open: distributed-backend shm ranks node", message);
   }));
 
 Deno.test("ranks on GPUs without a usable NCCL are told where to get one", async () => {
@@ -134,5 +130,5 @@ Deno.test("ranks on GPUs without a usable NCCL are told where to get one", async
   const env = { RANK: "1", WORLD_SIZE: "2", HPCTRAIN_NCCL: "/nowhere" };
   const { message, exitCode } = await refusal(env, { device: "cuda:0", nccl });
   assertEquals(exitCode, 7);
-  assert(message.includes("The NCCL library given by HPCTRAIN_NCCL can't be used (/nowhere)"), message);
+  assertSentence("core/ranks/open: nccl library given", message);
 });

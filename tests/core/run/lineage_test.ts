@@ -12,6 +12,7 @@ import {
   readLineage,
 } from "../../../core/run/lineage.ts";
 import { inFolder } from "../checkpoint/python.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 const RUN: Emitted = {
   kind: "run",
@@ -115,12 +116,12 @@ Deno.test(
     assertEquals([second.first_step, second.last_step, second.resumed_from], [13, 30, "c.pt"]);
     assertEquals([second.lost.redone_steps, second.lost.redone_s, second.lost.restart_s], [8, 8 * 9 / 20, 2]);
     assertEquals(lines, [
-      "Attempt 2 of this run, goodput so far 49.1%. Attempt 1 was killed after step 20 (8 steps, 3.6 s, are done again)",
+      sentenceNamed("core/run/lineage: attempt run goodput"),
     ]);
     // 21 s in all, of which 3 began, 1 saved and 3.6 were for nothing.
     assertEquals(read(logs).goodput_percent, Math.round(1000 * (21 - 3 - 1 - 3.6) / 21) / 10);
     const [third] = attempt(logs, [[300, RUN]], { step: 30 });
-    assertMatch(third, /^Attempt 3 of this run, .*Attempt 2 was stopped \(SIGTERM\) after step 30$/);
+    assertSentence("core/run/lineage: attempt run attempt", third);
     const [fourth] = attempt(logs, [[400, RUN]], { step: 30 });
     assertMatch(fourth, /Attempt 3 was killed after step 30$/);
   }),
@@ -173,5 +174,5 @@ Deno.test("a lineage that can't be written is told once, and training goes on", 
   lineage.stepped(1);
   lineage.observe(exit(0, "Finished", 1), 5);
   assertEquals(told.length, 1);
-  assertMatch(told[0], /^The run's lineage could not be written: \/proc\/nowhere\/lineage\.json: /);
+  assertSentence("core/run/lineage: run lineage could", told[0]);
 });

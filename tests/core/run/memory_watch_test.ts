@@ -1,7 +1,8 @@
 // Memory that nears its limit: what is said while there is time, and what that tells when there is no end.
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { lastShortage, openMemoryWatch } from "../../../core/run/system.ts";
 import type { Event } from "../../../core/run/events.ts";
+import { assertSentence } from "../../sentences.ts";
 
 const GIB = 2 ** 30;
 
@@ -26,10 +27,7 @@ Deno.test("the last twentieth of a limit is told once, then every five minutes, 
   assertEquals(told.at(-1)![1], true);
   at += 1000;
   const { event } = watch.due(9)!;
-  assertMatch(
-    event.message,
-    /^Memory is nearly used up: 23\.5 GiB of 24\.0 GiB that this job's control group allows\. .*--batch-size/,
-  );
+  assertSentence("core/run/memory_watch: memory nearly used", event.message);
   assertEquals([event.about, event.step, event.memory?.used], ["memory", 9, 23.5 * GIB]);
 });
 

@@ -2,6 +2,7 @@ import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { readRun, type RunData } from "../../../core/run/run_data.ts";
 import { progressOf, runStatusOf } from "../../../core/run/status.ts";
 import { type MadeRun, makeRun } from "./made_run.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 function dataOf(made: MadeRun): RunData {
   const folder = Deno.makeTempDirSync();
@@ -22,10 +23,7 @@ Deno.test("a run that goes on is running, one that says nothing for long seems d
     state: "silent",
     why: "It seems dead: the last event is 2m 10s old",
   });
-  assertEquals(
-    runStatusOf(data, now + 130, () => true).why,
-    "It seems dead: the last event is 2m 10s old, though its process is there",
-  );
+  assertSentence("core/run/standing: seems dead last", runStatusOf(data, now + 130, () => true).why);
   assertEquals(runStatusOf(data, now + 1, () => false).state, "gone");
   assertEquals(runStatusOf(data, now + 1).state, "running", "of another host nothing is known");
   // A clock that is behind the node's.
@@ -36,7 +34,7 @@ Deno.test("a run without an end, whose memory was nearly used up, was probably k
   const data = dataOf({ steps: 100, exit: null, host: "elsewhere" }), now = data.lastAt! + 1;
   const memory = { limit: 24 * 2 ** 30, used: 23.5 * 2 ** 30, of: "job" };
   data.memory = { kind: "warning", t: data.lastAt!, step: 100, about: "memory", message: "", memory };
-  const killed = "it was probably killed for memory: 23.5 GiB of 24.0 GiB were used at step 100";
+  const killed = sentenceNamed("core/run/standing: probably killed memory");
   assert(runStatusOf(data, now, () => false).why.endsWith(`; ${killed}`));
   assert(runStatusOf(data, now + 200, unknown).why.endsWith(`; ${killed}`), "of another host");
   assert(!runStatusOf(data, now + 200, () => true).why.includes("memory"), "its process is there");

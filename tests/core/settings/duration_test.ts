@@ -14,7 +14,7 @@ Deno.test("a bare number has the unit that is asked for", () => {
   assertEquals(parseDuration("7", "epochs"), { count: 7, unit: "epochs" });
 });
 
-Deno.test("what is no duration is null", () => {
+Deno.test("parseDuration gives null for a text that is no duration", () => {
   for (const text of ["", "steps", "-5", "5 parsecs", "1e999", "5steps6", "NaN", "5constructor"]) {
     assertEquals(parseDuration(text), null, text);
   }

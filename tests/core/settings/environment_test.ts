@@ -3,6 +3,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
 import { environmentLines } from "../../../core/settings/environment.ts";
 import { refusal } from "./helpers.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 Deno.test("an empty variable counts as one that is not set", () => {
   assertEquals(
@@ -69,7 +70,7 @@ Deno.test("a few variables need no prefix, and two that say different things are
   assertEquals([distributed.gpus_per_node, distributed.nodes], [2, 3]);
   assertEquals(environmentLines(resolved), [
     "From the environment: DATA_DIR=maps, LEARNING_RATE=0.0001, CHECKPOINT_DIR=ckpt, NODES=3, GPUS=2.",
-    "EPOCHS=5 of the environment gives way to --epochs: 7.",
+    sentenceNamed("core/settings/environment: epochs environment gives"),
   ]);
   const quiet = resolveSettings({
     argv: ["--epochs", "7"],
@@ -80,9 +81,9 @@ Deno.test("a few variables need no prefix, and two that say different things are
     "mlp",
     0,
   ]);
-  assertStringIncludes(
+  assertSentence(
+    "core/settings/environment: env learning_rate both",
     refusal({ env: { LR: "1e-3", LEARNING_RATE: "1e-4" } }),
-    "env LR and LEARNING_RATE: both give training.optimizer.learning_rate, 0.001 and 0.0001. Unset one of them.",
   );
   assertStringIncludes(
     refusal({ env: { HPCTRAIN_EPOCHS: "3", EPOCHS: "4" } }),
@@ -95,8 +96,8 @@ Deno.test("a few variables need no prefix, and two that say different things are
 });
 
 Deno.test("a bad value is refused with the variable's name", () => {
-  assertStringIncludes(
+  assertSentence(
+    "core/settings/environment: env hpctrain_lr training",
     refusal({ env: { HPCTRAIN_LR: "fast" } }),
-    'env HPCTRAIN_LR: training.optimizer.learning_rate (--lr) must be a number from 0 to 1e6, but got "fast".',
   );
 });

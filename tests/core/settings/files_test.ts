@@ -6,6 +6,7 @@ import { parseSettings as parse, readText } from "../../../core/settings/yaml.ts
 import { UserError } from "../../../core/base/errors.ts";
 import { fromArgv, fromFile, refusal, refusedFile } from "./helpers.ts";
 import { threadSeconds } from "../../cpu_time.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 const ICE = `model: { input_size: 7, hidden_size: 64, output_size: 1 }
 data: { data_path: "ice.nc", validation_split: 0.1, num_workers: 4 }
@@ -65,7 +66,7 @@ Deno.test("short spellings: a name for a section, lr, and use_amp: false", () =>
   assertEquals(config.training.amp, "off");
 });
 
-Deno.test("a JSON file is YAML too", () => {
+Deno.test("--config reads a JSON file, which is YAML too", () => {
   assertEquals(fromFile('{"training": {"epochs": 3, "lr": 1e-4}}').config.training.epochs, 3);
 });
 
@@ -78,7 +79,7 @@ Deno.test("null stands for the default where that is none, and an empty section 
   assertEquals(fromFile("data:\ntraining: { max_steps: null, epochs: 2 }").config.training.max_steps, 0);
   assertStringIncludes(
     refusedFile("training:\n  epochs:\n"),
-    "run.yaml:2:3: training.epochs (--epochs) must be",
+    sentenceNamed("core/settings/files: run yaml training"),
   );
 });
 
@@ -93,40 +94,40 @@ const MISTAKES: [string, string, string][] = [
   [
     "an unknown key",
     "training:\n  epoch: 3",
-    'run.yaml:2:3: unknown key "epoch" in training. Did you mean "epochs"?',
+    sentenceNamed("core/settings/files: run yaml unknown"),
   ],
   [
     "a key in the wrong section",
     "epochs: 3",
-    'run.yaml:1:1: unknown key "epochs" at the top of the file. Did you mean "training.epochs"?',
+    sentenceNamed("core/settings/files: run yaml unknown key"),
   ],
   [
     "an unknown section",
     "zzz: {}",
-    'run.yaml:1:1: unknown key "zzz" at the top of the file. Known keys are model, data,',
+    sentenceNamed("core/settings/files: run yaml unknown key zzz"),
   ],
   ["a key given twice", "training:\n  epochs: 3\n  epochs: 4", 'run.yaml:3:3: "epochs" is given twice'],
   [
     "a setting in two spellings",
     "training:\n  lr: 1\ntrain:\n  learning_rate: 2",
-    "run.yaml:4:3: training.optimizer.learning_rate is set twice in this file, first at run.yaml:2:3.",
+    sentenceNamed("core/settings/files: run yaml training optimizer"),
   ],
   [
     "a wrong type",
     "training:\n  epochs: many",
-    'run.yaml:2:11: training.epochs (--epochs) must be a whole number from 1 to 1e9, but got "many".',
+    sentenceNamed("core/settings/files: run yaml training epochs"),
   ],
   ["a number in quotes", 'training:\n  epochs: "3"', "Remove the quotes to make it a number."],
   ["a fraction for a whole number", "training: { batch_size: 1.5 }", "run.yaml:1:25: training.batch_size"],
   [
     "a number out of range",
     "data: { validation_split: 1 }",
-    "run.yaml:1:27: data.validation_split (--validation-split) must be a number from 0 and below 1, but got 1.",
+    sentenceNamed("core/settings/files: run yaml data"),
   ],
   [
     "not a number",
     "training: { lr: .nan }",
-    "run.yaml:1:17: training.optimizer.learning_rate (--lr) must be a number from 0 to 1e6, but got NaN.",
+    sentenceNamed("core/settings/files: run yaml training optimizer learning_rate"),
   ],
   ["infinity", "training: { lr: .inf }", "but got Infinity."],
   ["a wrong choice", "training: { optimizer: { type: adamm } }", 'Did you mean "adamw"?'],
@@ -135,12 +136,12 @@ const MISTAKES: [string, string, string][] = [
   [
     "text for a section",
     "output: here",
-    'run.yaml:1:9: output is a section with keys such as save_dir, model_dir, run_name, but found "here".',
+    sentenceNamed("core/settings/files: run yaml output"),
   ],
   [
     "a list for the file",
     "- a\n- b",
-    'run.yaml:1:1: expected sections such as "training:", but found a list.',
+    sentenceNamed("core/settings/files: run yaml expected"),
   ],
   ["an empty file", "# nothing\n", "run.yaml: the file holds no settings."],
   ["a bracket left open", "training: { epochs: 3", "run.yaml:1:22: not readable as YAML:"],
@@ -160,7 +161,7 @@ const MISTAKES: [string, string, string][] = [
   [
     "a prototype",
     "training: { __proto__: { epochs: 3 } }",
-    'run.yaml:1:13: unknown key "__proto__" in training.',
+    sentenceNamed("core/settings/files: run yaml unknown key proto"),
   ],
   ["a merge key", "training: { <<: { epochs: 3 } }", "YAML merge keys (<<) are not supported."],
 ];
@@ -200,7 +201,7 @@ Deno.test("a file that is missing, a folder or not text is refused with its name
   assertStringIncludes(refusedFile(new Uint8Array([0xff, 0xfe, 0x80, 0x81])), "run.yaml: not a text file");
 });
 
-Deno.test("of two files the later wins", () => {
+Deno.test("of two files of --config the later one's values win, and the other's rest stays", () => {
   const other = Deno.makeTempFileSync({ suffix: ".yaml" });
   try {
     Deno.writeTextFileSync(other, "training: { epochs: 9 }");
@@ -222,7 +223,7 @@ Deno.test("a pipe, a device and an endless file are refused at once", async () =
     await new Deno.Command("mkfifo", { args: [pipe] }).output();
     for (const path of [pipe, "/dev/zero"]) {
       const error = assertThrows(() => readText(path), UserError);
-      assertStringIncludes(error.message, `${path}: expected a YAML file, but this is a pipe or a device.`);
+      assertSentence("core/settings/files: expected yaml file", error.message, { path });
     }
   } finally {
     Deno.removeSync(folder, { recursive: true });
@@ -242,7 +243,7 @@ Deno.test("a pipe that a shell makes is read, and no further than a page of sett
 
 Deno.test("keys on one line without end are a sentence, and a key's odd characters are shown, not printed", () => {
   const deep = assertThrows(() => parseSettings(`model: { ${"a: ".repeat(3000)}}\n`, "run.yaml"), UserError);
-  assertStringIncludes(deep.message, "run.yaml: brackets, keys or dashes nest too deep.");
+  assertStringIncludes(deep.message, sentenceNamed("core/settings/files: run yaml brackets"));
   const odd = assertThrows(() => parseSettings('"epo\\x1b[2Jchs": 3', "run.yaml"), UserError);
   assertStringIncludes(odd.message, String.raw`unknown key "epo\u001b[2Jchs" at the top`);
 });

@@ -3,6 +3,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { FLAGS, readSetting } from "../../../core/settings/settings.ts";
 import { fromArgv, refusal } from "./helpers.ts";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 Deno.test("the last of two flags wins, whatever their spelling", () => {
   assertEquals(fromArgv("--epochs", "3", "--epochs=4").config.training.epochs, 4);
@@ -132,19 +133,19 @@ const MISTAKES: [string[], string][] = [
   [["--learning_rat", "3"], 'Did you mean "--learning-rate"?'],
   [
     ["--nproc_per_node=4"],
-    "Unknown flag --nproc_per_node. Ranks are started by a launcher: `hpctrain launch -n 4",
+    sentenceNamed("core/settings/flags: unknown flag nproc_per_node"),
   ],
   [
     ["--devices", "4"],
-    "`hpctrain launch -n 4 -- FLAGS` on this machine, `hpctrain sbatch --gpus-per-node 4` in a job.",
+    sentenceNamed("core/settings/flags: hpctrain launch flags"),
   ],
-  [["--gpus=4"], "Unknown flag --gpus. Ranks are started by a launcher"],
-  [["--strategy", "ddp"], "Unknown flag --strategy. Ranks share their gradients as ddp does"],
+  [["--gpus=4"], sentenceNamed("core/settings/flags: unknown flag gpus")],
+  [["--strategy", "ddp"], sentenceNamed("core/settings/flags: unknown flag strategy")],
   [["--warmup_ratio", "0.1"], "--warmup 500steps or --warmup 1ep."],
   [["--export=ALL,EPOCHS=3"], "`sbatch --export=ALL,EPOCHS=200 FILE`"],
-  [["--precision", "bf16-true"], 'but got "bf16-true". Weights stay in fp32 here: bf16 computes in it.'],
-  [["--precision", "64"], 'but got "64". Nothing trains in double precision here'],
-  [["--accelerator", "mps"], "hpctrain computes on CPUs and on GPUs that CUDA drives."],
+  [["--precision", "bf16-true"], sentenceNamed("core/settings/flags: got true weights")],
+  [["--precision", "64"], sentenceNamed("core/settings/flags: got nothing trains")],
+  [["--accelerator", "mps"], sentenceNamed("core/settings/flags: hpctrain computes cpus")],
   [["--model", "resnet81"], 'Did you mean "resnet18"?'],
   [["--model", "bert"], "must be one of mlp, simple-convnet"],
   [["--debug", "--preset", "cpu"], "--trace-errors says where an error came from."],
@@ -157,23 +158,23 @@ const MISTAKES: [string[], string][] = [
   [["--toString=3"], "Unknown flag --toString."],
   [["--epochs"], "--epochs needs a whole number from 1 to 1e9."],
   [["--epochs", "--lr", "3"], "--epochs needs a whole number from 1 to 1e9."],
-  [["--epochs="], "--epochs= has no value after the equals sign. Expected --epochs VALUE."],
+  [["--epochs="], sentenceNamed("core/settings/flags: epochs value after")],
   [["--epochs", ""], "--epochs= has no value"],
-  [["--epochs", "abc"], '--epochs: training.epochs must be a whole number from 1 to 1e9, but got "abc".'],
+  [["--epochs", "abc"], sentenceNamed("core/settings/flags: epochs training epochs")],
   [["--epochs", "1.5"], "but got 1.5."],
   [["--epochs", "0"], "but got 0."],
   [["--epochs", "1e400"], "but got Infinity."],
   [["--lr", "NaN"], 'must be a number from 0 to 1e6, but got "NaN".'],
   [["--lr", "-1"], "but got -1."],
   [["--lr", "0x10"], 'but got "0x10".'],
-  [["--amp", "fp8"], "--amp: training.amp must be one of auto, bf16, fp16, off"],
+  [["--amp", "fp8"], sentenceNamed("core/settings/flags: amp training amp")],
   [["--optimizer", "adm"], 'Did you mean "adam"?'],
-  [["--compile=maybe"], "--compile: training.compile must be one of auto, on, fast, exact, off"],
+  [["--compile=maybe"], sentenceNamed("core/settings/flags: compile training compile")],
   [["--no-compile=true"], '--no-compile takes no value, but got "true".'],
   [["--compile", "false"], "--compile=false, or --no-compile."],
-  [["--deterministic", "world"], "Here it takes an equals sign: --deterministic=world."],
+  [["--deterministic", "world"], sentenceNamed("core/settings/flags: takes equals sign")],
   [["--deterministic=wrold"], 'Did you mean "world"?'],
-  [["--warmup", "3parsecs"], "a duration such as 500steps or 1ep or 1e6samples or 2e9tok"],
+  [["--warmup", "3parsecs"], sentenceNamed("core/settings/flags: duration such steps")],
   [["--warmup", "10min"], "training.scheduler.warmup must be a duration"],
   [["--run-name", "../evil"], "a name for files"],
   [["--run-name", "a\nb"], "a name for files"],
@@ -185,7 +186,7 @@ const MISTAKES: [string[], string][] = [
   [["--set", "training=1"], '--set: unknown setting "training".'],
   [
     ["--set", "training.epochs=x"],
-    "--set training.epochs: training.epochs (--epochs) must be a whole number",
+    sentenceNamed("core/settings/flags: set training epochs"),
   ],
   [["--preset", "cpuu"], '--preset: unknown preset "cpuu". Did you mean "cpu"?'],
   [["--preset", "../debug"], '--preset: unknown preset "../debug".'],
@@ -228,6 +229,6 @@ Deno.test("a switch of another spelling is also taken back", () => {
 
 Deno.test("a mistake that a flag and a variable make together is one: job scripts make flags of variables", () => {
   const said = refusal({ argv: ["--epochs=abc"], env: { EPOCHS: "abc" } });
-  assertEquals(said, '--epochs: training.epochs must be a whole number from 1 to 1e9, but got "abc".');
+  assertSentence("core/settings/flags: epochs training epochs", said);
   assertStringIncludes(refusal({ argv: ["--epochs=abc"], env: { EPOCHS: "abd" } }), "2 mistakes");
 });

@@ -2,13 +2,14 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
 import { placeInEpoch, planBatches, stepsInAll } from "../../../core/train/batches.ts";
 import { loggedSteps } from "../../../core/train/epoch.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 const wanted = { batch_size: 16, global_batch_size: 0, grad_accum: 1 };
 
 Deno.test("the global batch is batch x ranks x accumulation", () => {
   const plan = planBatches({ ...wanted, grad_accum: 3 }, 1000, 2);
   assertEquals([plan.micro, plan.accumulation, plan.global, plan.stepsPerEpoch], [16, 3, 96, 11]);
-  assertEquals(plan.note, "Batch: 16 x 2 ranks x 3 accumulated = 96 samples a step, 11 steps an epoch");
+  assertSentence("core/train/batch_math: batch ranks accumulated", plan.note);
 });
 
 Deno.test("accumulation is derived from a global batch, rounded up", () => {
@@ -30,7 +31,7 @@ Deno.test("a batch larger than the data becomes the whole of it, and the line of
     );
     return [micro, accumulation, global, stepsPerEpoch, / \(that is .*\)$/.exec(note)?.[0]];
   };
-  const whole = (asked: number) => ` (that is the whole training set: a batch of ${asked} is larger)`;
+  const whole = (asked: number) => sentenceNamed("core/train/batch_math: whole training set", { asked });
   assertEquals(planned({}, 16, 1), [16, 1, 16, 1, undefined]);
   assertEquals(planned({}, 15, 1), [15, 1, 15, 1, whole(16)]);
   assertEquals(planned({}, 15, 4), [4, 1, 15, 1, whole(64)]);

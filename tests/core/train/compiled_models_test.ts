@@ -1,6 +1,6 @@
 // --compile=exact of models whose ops libtorch rounds in ways of its own: after several steps all weights have the bits
 // of a run without it.
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { block, type Facts, type Model, model } from "../../../core/models/model.ts";
 import { Linear } from "../../../core/models/nn/linear.ts";
 import { Group } from "../../../core/models/nn/module.ts";
@@ -18,6 +18,7 @@ import { mul, narrow, randint, randn, tanh } from "../../../ffi/ops.ts";
 import { manualSeed, setThreads } from "../../../ffi/context.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { open, rig, run, weights } from "./rig.ts";
+import { assertSentence } from "../../sentences.ts";
 
 open();
 setThreads(1);
@@ -152,7 +153,7 @@ for (const [name, c] of Object.entries(CASES)) {
     ignore: isa === null,
     async fn() {
       const plain = await trained(c, false), exact = await trained(c, true);
-      assertMatch(exact.told, /^Steps are compiled: .* exact; gradients equal the ordinary ones\.$/);
+      assertSentence("core/train/compiled_models: steps compiled exact", exact.told);
       assertEquals(exact.losses, plain.losses);
       assertEquals(exact.digests, plain.digests);
     },

@@ -17,6 +17,7 @@ import { inFolder } from "../checkpoint/python.ts";
 import { open, rig, rows, run } from "./rig.ts";
 import { spoilt } from "./spoilt.ts";
 import { contents, type Trained, trained } from "./started.ts";
+import { assertSentence } from "../../sentences.ts";
 
 open();
 setThreads(1);
@@ -50,7 +51,7 @@ for (const compile of ["--compile=fast", "--compile", "--compile=exact"]) {
       for (const one of [whole, first]) assertMatch(warnings(one)[0].message, /so steps run op by op/);
       const rest = await steps("parts", 12, first.path);
       const [{ message }, ...others] = warnings(rest);
-      assertMatch(message, /^With these batches steps run op by op, as they did in this run before, /);
+      assertSentence("core/train/compiled_refusals: these batches steps", message);
       assertEquals(others, []);
       assertEquals(bits(rest), bits(whole));
       if (compile !== "--compile=fast") return;
@@ -79,16 +80,10 @@ Deno.test({
       return Promise.resolve(lines);
     };
     const [first, ...none] = await wrong(() => told("fast", [8, 8]));
-    assertMatch(
-      first,
-      /^Compiled steps give other gradients .* An update that is compiled stays so, .*--no-compile/,
-    );
+    assertSentence("core/train/compiled_refusals: compiled steps give", first);
     assertEquals([none, [...refused]], [[], ["fast: f32 8x7, f32 8x1"]]);
     const [kept, ...more] = await told("fast", [8, 8]);
-    assertMatch(
-      kept,
-      /^With these batches steps run op by op, as they did in this run before, .*\(--init-from\)\. An update that is compiled stays so\.$/,
-    );
+    assertSentence("core/train/compiled_refusals: these batches steps run", kept);
     assertEquals(more, []);
     assertMatch(
       (await told("fast", [8, 5])).join("\n"),

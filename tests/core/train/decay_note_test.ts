@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
 import { decayNote } from "../../../core/train/checks.ts";
+import { sentenceNamed } from "../../sentences.ts";
 
 const matrix = { shape: [4, 4] }, bias = { shape: [4] };
 const said = (flags: string, parameters = [matrix, bias]) =>
@@ -9,7 +10,7 @@ const said = (flags: string, parameters = [matrix, bias]) =>
 
 Deno.test("a typed weight decay says that biases and norms decay, where the weights came from Python", () => {
   const line = (decay: string, from = "--weight-decay") =>
-    `Weight decay ${decay} (${from}) is on all weights, biases and norms included, as torch.optim.AdamW does with one group`;
+    sentenceNamed("core/train/decay_note: weight decay weights", { decay, from });
   assertEquals(said("--model=my.pt2 --weight-decay=0.1"), [line("0.1")]);
   assertEquals(said("--model=gpt --init-from=gpt2.pt --weight-decay=0.1"), [line("0.1")]);
 });

@@ -22,7 +22,7 @@ Deno.test("a better loss within patience begins the count anew", () => {
   assertEquals(follow([3, 3.1, 2.9, 3, 2.8, 3, 3, 3], 2), { better: [1, 3, 5], stopped: 7 });
 });
 
-Deno.test("an equal loss is not better", () => {
+Deno.test("early stopping counts an equal validation loss as no progress", () => {
   assertEquals(follow([2, 2, 2], 2), { better: [1], stopped: 3 });
 });
 

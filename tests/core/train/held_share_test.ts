@@ -6,6 +6,7 @@ import { resolveSettings } from "../../../core/settings/resolve.ts";
 import { refuseShare } from "../../../core/train/checks.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { open } from "./rig.ts";
+import { sentenceNamed } from "../../sentences.ts";
 
 open();
 
@@ -63,7 +64,7 @@ for (
         assertEquals(error instanceof UserError && error.kind, "usage", String(error));
         said = error.message;
       });
-      const expected = `--validation-split 0.4 would hold out nothing, for ${folder}/both/${name} is there`;
+      const expected = sentenceNamed("core/train/held_share: validation-split would hold", { folder, name });
       assertStringIncludes(said, expected);
       await refuse(`${folder}/both`); // the default is no request
       await refuse(`${folder}/one`, "--validation-split=0.4");

@@ -17,6 +17,7 @@ import type { Trainer } from "../../../core/train/trainer.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { contents, eventsIn, started, type Trained, trained } from "./started.ts";
+import { sentenceNamed } from "../../sentences.ts";
 
 setThreads(1);
 
@@ -144,7 +145,7 @@ Deno.test(
   inFolder(async (folder) => {
     const run = await trained(folder, flags(MLP + "--lr 0 --early-stopping-patience 3 --epochs 50"));
     assertEquals(run.ending, {
-      outcome: "Stopped early (no better validation loss for 3 epochs)",
+      outcome: sentenceNamed("core/train/loop: stopped early better"),
       stopped: false,
       byHand: false,
     });

@@ -4,6 +4,7 @@ import { preferMemoryOf, preferredMemory } from "../../../ffi/libc.ts";
 import { keepMemoryNear } from "../../../core/train/near_memory.ts";
 import { nearSentence } from "../../../core/train/setup/launch.ts";
 import { madeOf } from "../base/made_topology.ts";
+import { assertSentence } from "../../sentences.ts";
 
 const all = madeOf(4, 4, 4, 4);
 const third = { ...all, domains: [all.domains[2]] };
@@ -13,7 +14,7 @@ Deno.test("a rank with cores of one domain of several prefers its memory, and an
   const prefer = (domain: number) => asked.push(domain) > 0;
   const bound = keepMemoryNear(third, prefer);
   assertEquals([bound.memory, asked], [2, [2]]);
-  assertEquals(nearSentence(bound), " of NUMA domain 2 (of 4), whose memory is taken first");
+  assertSentence("core/train/near_memory: numa domain whose", nearSentence(bound));
   const spread = keepMemoryNear(all, prefer);
   assertEquals([spread.memory, nearSentence(spread)], [null, " on 4 NUMA domains of 4"]);
   const single = keepMemoryNear(madeOf(8), prefer);
@@ -23,10 +24,7 @@ Deno.test("a rank with cores of one domain of several prefers its memory, and an
 Deno.test("where the kernel refuses, as in a container, a note says so and nothing fails", () => {
   const refused = keepMemoryNear(third, () => false);
   assertEquals(refused.memory, null);
-  assertEquals(
-    nearSentence(refused),
-    " of NUMA domain 2 (of 4), whose memory the kernel does not let it prefer",
-  );
+  assertSentence("core/train/near_memory: numa domain whose memory", nearSentence(refused));
   // A domain that this machine has not is refused by the kernel itself.
   assertEquals([preferMemoryOf(1000), preferredMemory()], [false, null]);
 });

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
 import { AMD, memoryNamed, peakOf } from "../../../core/train/throughput.ts";
+import { assertRefusal } from "../../sentences.ts";
 
 /** Names as drivers tell them, and what the data sheets say of dense products in bf16 or fp16, TF32 and fp32. */
 const KNOWN: [name: string, half: number, tf32: number, fp32: number][] = [
@@ -46,15 +47,15 @@ Deno.test("--gpu takes AMD's products and architectures, and asks where one name
   const memories = ["MI250X", "AMD Instinct MI300A", "mi325x", "gfx90a", "gfx950"].map(memoryNamed);
   assertEquals(memories, [64, 128, 256, 64, 288].map((gigabytes) => gigabytes * 2 ** 30));
   assertEquals(["80GB", "24 GiB", "H100"].map(memoryNamed), [null, null, null]);
-  assertThrows(
-    () => memoryNamed("gfx942"),
-    UserError,
-    "--gpu gfx942 is one of several: MI300A (128 GB), MI300X (192 GB), MI325X (256 GB). Name the product",
+  assertRefusal(
+    "usage",
+    "core/train/peaks: gpu gfx several",
+    assertThrows(() => memoryNamed("gfx942"), UserError),
   );
-  assertThrows(
-    () => memoryNamed("MI999X"),
-    UserError,
-    "--gpu MI999X is not known; AMD's that are: MI100 (gfx908)",
+  assertRefusal(
+    "usage",
+    "core/train/peaks: gpu known amd",
+    assertThrows(() => memoryNamed("MI999X"), UserError),
   );
 });
 

@@ -5,6 +5,7 @@ import { getMultiNodeConfig, originsOf, resolveSettings } from "../../../core/se
 import { isTyped, type Origin } from "../../../core/settings/values.ts";
 import { rateLine, scaledLearningRate } from "../../../core/train/schedule.ts";
 import { fromArgv, withFile } from "../settings/helpers.ts";
+import { assertSentence } from "../../sentences.ts";
 
 const peak = (resolved: ReturnType<typeof resolveSettings>, global = 256) =>
   scaledLearningRate(resolved.config.training, global);
@@ -89,7 +90,7 @@ Deno.test("the line of the start says the rate, where it is from, and the factor
     const { config, originText } = fromArgv("--preset", "multi-gpu", ...argv);
     return rateLine(config.training, 256, originText);
   };
-  assertEquals(line("--lr", "0.01"), "Learning rate: 0.01 (--lr), not scaled with the batch");
+  assertSentence("core/train/rate: learning rate scaled", line("--lr", "0.01"));
   const scaled = line();
   assertStringIncludes(scaled, "1.2e-3 = 0.0003 (default) x 4");
   assertStringIncludes(scaled, "lr_scaling is linear (preset multi-gpu)");

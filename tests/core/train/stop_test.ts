@@ -12,6 +12,7 @@ import {
 import { until } from "../../integration/program.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { started } from "./started.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 Deno.test(
   "the files STOP and SAVE are used up, and the first reason to stop stands",
@@ -39,7 +40,7 @@ Deno.test(
       async (run) => {
         run.requests.watchTime(() => "90 s of the job's time are left");
         const { stopped, outcome } = await trainLoop(run);
-        assertEquals([stopped, outcome], [true, "Stopped on request (90 s of the job's time are left)"]);
+        assertEquals([stopped, outcome], [true, sentenceNamed("core/train/stop: stopped request job")]);
         assertEquals([run.cursor.step, run.saver.stats.saves], [0, 1]);
       },
     )
@@ -68,7 +69,7 @@ Deno.test("a warning that came before there was anything to save ends long work,
   Deno.removeSignalListener("SIGUSR2", hear);
   const asked = await assertRejects(() => unlessStopped(new Promise(() => {})), UserError);
   assertEquals(asked.exitCode, 75);
-  assertMatch(asked.message, /^SIGUSR2 came before the first step, while there was nothing to save\./);
+  assertSentence("core/train/stop: sigusr came before", asked.message);
   const heard: string[] = [];
   const requests = watchRequests(null, { secondInterrupt() {}, onRequest: (reason) => heard.push(reason) });
   try {

@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { type MachineGpus } from "../../../core/base/gpus.ts";
 import { absenceOf, NO_DEVICE, type RuntimeAnswer } from "../../../ffi/gpu/absence.ts";
 import { BACKENDS } from "../../../ffi/gpu/backends.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 const NOTHING: MachineGpus = { nvidia: 0, amd: 0, amdOpen: 0, amdDriver: "none", denied: null };
 const AMD: MachineGpus = { ...NOTHING, amd: 8, amdOpen: 8, amdDriver: "open" };
@@ -19,7 +20,7 @@ const ofHip = (machine: MachineGpus, env = {}, code = NO_DEVICE) =>
 Deno.test("HIP says no device whatever is missing, and Linux shows which: a driver, a permission, or a device", () => {
   assertEquals(ofHip(NOTHING), {
     kind: "no driver",
-    why: "there is no AMD driver on this machine (amdgpu makes /dev/kfd)",
+    why: sentenceNamed("ffi/gpu/absence: amd driver machine"),
   });
   const kfd = ofHip({ ...AMD, amdDriver: "denied" });
   assertEquals(kfd.kind, "no permission");
@@ -33,24 +34,21 @@ Deno.test("HIP says no device whatever is missing, and Linux shows which: a driv
 Deno.test("devices that variables hide are said with the variables, and what to write where they contradict", () => {
   assertEquals(ofHip(AMD, { ROCR_VISIBLE_DEVICES: "" }), {
     kind: "hidden",
-    why: 'ROCR_VISIBLE_DEVICES is "", which hides all devices',
+    why: sentenceNamed("ffi/gpu/absence: hides devices 2"),
   });
   assertMatch(ofHip(AMD, { ROCR_VISIBLE_DEVICES: "9" }).why, /^ROCR_VISIBLE_DEVICES=9 names no device/);
   const { kind, fix } = ofHip(AMD, { ROCR_VISIBLE_DEVICES: "4,5", CUDA_VISIBLE_DEVICES: "4,5" });
   assertEquals([kind, fix], [
     "hidden",
-    "Write `unset CUDA_VISIBLE_DEVICES` in the job script, or CUDA_VISIBLE_DEVICES=0,1",
+    sentenceNamed("ffi/gpu/absence: write unset job"),
   ]);
 });
 
 Deno.test("a libtorch for the other vendor's GPUs is told from one without a driver", () => {
   const hip = ofHip({ ...NOTHING, nvidia: 4 });
   assertEquals(hip.kind, "other vendor");
-  assertMatch(
-    hip.why,
-    /^libtorch in \/opt\/torch\/lib was built for ROCm, and the GPUs of this machine are NVIDIA's$/,
-  );
+  assertSentence("ffi/gpu/absence: libtorch opt torch", hip.why);
   const cuda = absenceOf(answer("cuda", 35), AMD, {});
-  assertMatch(cuda.why, /was built for CUDA, and the GPUs of this machine are AMD's$/);
+  assertSentence("ffi/gpu/absence: built cuda gpus", cuda.why);
   assertEquals(absenceOf(answer("cuda", 35), { ...AMD, nvidia: 1 }, {}).kind, "no driver"); // it has both
 });

@@ -11,6 +11,7 @@ import {
   type Libtorch,
 } from "../../../ffi/libraries/find.ts";
 import { fakeElf, fakeTorch, inTemp } from "./fake_libtorch.ts";
+import { assertRefusal } from "../../sentences.ts";
 
 const FOLDER = installedName("2.15.0-cuda", Deno.build.arch);
 const OTHER = Deno.build.arch === "x86_64" ? "aarch64" : "x86_64";
@@ -146,10 +147,11 @@ Deno.test("a bundle for other machines alone is installed where the user says so
   inTemp(async (folder) => {
     const file = join(folder, "other.tar"), env = environmentOf(join(folder, "there"));
     await bundleLibtorch([installed(folder, OTHER)], file, environmentOf(join(folder, "here")));
-    await assertRejects(
-      () => installBundle(file, env),
-      UserError,
-      `is for machines that are ${OTHER}, and this machine is ${Deno.build.arch}. Nothing was installed. For nodes that are ${OTHER}, add --arch ${OTHER}.`,
+    assertRefusal(
+      "environment",
+      "ffi/libraries/bundle: machines machine nothing",
+      await assertRejects(() => installBundle(file, env), UserError),
+      { OTHER, arch: Deno.build.arch },
     );
     assertEquals(names(join(folder, "there/libtorch")), []);
     const other = await installBundle(file, env, OTHER);
@@ -159,9 +161,10 @@ Deno.test("a bundle for other machines alone is installed where the user says so
       UserError,
       `add --arch ${OTHER}`,
     );
-    assertThrows(
-      () => installedFor(OTHER, environmentOf(join(folder, "nowhere"))),
-      UserError,
-      `Install one first: hpctrain libtorch install --arch ${OTHER}`,
+    assertRefusal(
+      "environment",
+      "ffi/libraries/bundle: install first hpctrain",
+      assertThrows(() => installedFor(OTHER, environmentOf(join(folder, "nowhere"))), UserError),
+      { OTHER },
     );
   }));

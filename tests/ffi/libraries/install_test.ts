@@ -8,6 +8,7 @@ import { CUDA_RELEASES, MPICH, NEWEST, RELEASES } from "../../../ffi/libraries/r
 import { type Env, findLibtorch, installedName } from "../../../ffi/libraries/find.ts";
 import { findMpi } from "../../../ffi/mpi/find.ts";
 import { fakeElf, fakeTorch, inTemp } from "./fake_libtorch.ts";
+import { assertRefusal } from "../../sentences.ts";
 
 const [CPU, CUDA] = ["2.15.0-cpu", "2.15.0-cuda"].map((name) => installedName(name, Deno.build.arch));
 const OTHER = Deno.build.arch === "x86_64" ? "aarch64" : "x86_64";
@@ -77,10 +78,10 @@ Deno.test("CUDA's libraries keep the wheels' folders, and a driver gets the newe
       join(folder, "cache/libtorch", installedName("2.10.0-cuda", Deno.build.arch), "torch/lib"),
     );
     await assertRejects(() => installLibtorch({ env, cuda: "11.8" }), UserError, "CUDA 11.8 is too old");
-    await assertRejects(
-      () => installLibtorch({ env, cuda: "12.4", version: "2.15.0" }),
-      UserError,
-      "is built for CUDA 13, and this machine's driver serves CUDA 12.4",
+    assertRefusal(
+      "environment",
+      "ffi/libraries/install: built cuda machine",
+      await assertRejects(() => installLibtorch({ env, cuda: "12.4", version: "2.15.0" }), UserError),
     );
   }));
 

@@ -5,6 +5,7 @@ import { UserError } from "../../../core/base/errors.ts";
 import { findMpi, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import type { Env } from "../../../ffi/libraries/find.ts";
 import { fakeElf, inTemp } from "../libraries/fake_libtorch.ts";
+import { assertSentence } from "../../sentences.ts";
 
 const OPEN_MPI = "libmpi.so.40", MPICH = "libmpi.so.12", STANDARD = "libmpi_abi.so.1";
 
@@ -102,7 +103,7 @@ Deno.test("what can't be loaded here is rejected with the reason", () =>
       undo: "give auto",
     });
     assert(/^distributed\.backend mpi \(run\.yaml:2:3\): No .*: give auto\.$/s.test(sentence), sentence);
-    assert(sentence.includes(`${other} (LD_LIBRARY_PATH): libmpi.so.40 is built for ppc64`), sentence);
+    assertSentence("ffi/mpi/find: ld_library_path libmpi built", sentence, { other });
     assert(/module load.*hpctrain libtorch install mpich.*HPCTRAIN_MPI=/s.test(sentence), sentence);
   }));
 
@@ -114,7 +115,7 @@ Deno.test("what the user named and can't be used is an error, and no other takes
       assertThrows(() => findMpi({ ...env, LD_LIBRARY_PATH: `${root}/ld`, HPCTRAIN_MPI }), UserError);
     const { message, exitCode } = refuse(text);
     assertEquals(exitCode, 7);
-    assert(message.includes(`(${text}): libmpi.so is not a shared library. Give the file`), message);
+    assertSentence("ffi/mpi/find: libmpi shared library", message, { text });
     assert(refuse(`${root}/bin`).message.includes("there is no MPI library in it"));
     assert(refuse(`${root}/gone/libmpi.so.12`).message.includes("libmpi.so.12 is missing"));
   }));

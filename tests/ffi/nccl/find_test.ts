@@ -5,6 +5,7 @@ import { UserError } from "../../../core/base/errors.ts";
 import { BACKENDS } from "../../../ffi/gpu/backends.ts";
 import { findNccl as find, noNcclSentence } from "../../../ffi/nccl/find.ts";
 import { inTemp } from "../../integration/program.ts";
+import { assertSentence } from "../../sentences.ts";
 
 /** Any library of this machine's will do: nothing is loaded. */
 const LIBRARY = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"]
@@ -76,7 +77,7 @@ Deno.test("HPCTRAIN_NCCL decides, as a file or a folder, and a wrong one is refu
     }
     const wrong = () => findNccl(`${folder}/torch`, { ...bare(folder), HPCTRAIN_NCCL: `${folder}/nowhere` });
     const { message } = assertThrows(wrong, UserError);
-    assertStringIncludes(message, "The NCCL library given by HPCTRAIN_NCCL can't be used");
+    assertSentence("ffi/nccl/find: nccl library given", message);
     assertStringIncludes(message, "libnccl.so.2 is missing");
   }));
 
@@ -87,10 +88,7 @@ Deno.test("a damaged library is passed over, and named when there is no other", 
     const { chosen, rejected } = findNccl(`${folder}/torch`, bare(folder));
     assertEquals(chosen, null);
     const sentence = noNcclSentence(rejected);
-    assertStringIncludes(
-      sentence,
-      `${folder}/torch/libnccl.so.2 (beside libtorch): libnccl.so.2 is not a shared library`,
-    );
+    assertSentence("ffi/nccl/find: torch libnccl beside", sentence, { folder });
     assertStringIncludes(sentence, "HPCTRAIN_NCCL=/path/to/libnccl.so.2");
-    assertStringIncludes(noNcclSentence([]), "No NCCL, by which ranks on GPUs communicate, was found");
+    assertSentence("ffi/nccl/find: nccl ranks gpus", noNcclSentence([]));
   }));

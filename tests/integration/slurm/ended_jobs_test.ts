@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { join } from "@std/path";
 import { COMMAND, eventsOf, TINY, until } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
+import { assertSentence } from "../../sentences.ts";
 
 let bed: Bed;
 if (!MISSING) {
@@ -93,10 +94,9 @@ Deno.test({
       await new Promise((r) => setTimeout(r, 100));
     }
     assertMatch((await say("status", "again")).stdout, /^state +requeued: /m);
-    assertEquals(
-      (await say("cancel", "again")).stdout,
-      `logs/again waits for its job to come again: scancel ends job ${id}.\n`,
-    );
+    assertSentence("integration/slurm/ended_jobs: logs again waits", (await say("cancel", "again")).stdout, {
+      id,
+    });
     assertEquals((await bed.end(id, 30)).state, "CANCELLED");
     assertMatch((await say("status", "again")).stdout, /^state +stopped: .*has ended: CANCELLED/m);
   },

@@ -6,6 +6,7 @@ import { blocksOf } from "../docs_blocks.ts";
 import { prepareJob } from "../../../commands/run/job.ts";
 import { COMMAND, eventsOf, EXE, ROOT } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
+import { assertSentence, sentenceNamed } from "../../sentences.ts";
 
 let bed: Bed;
 if (!MISSING) {
@@ -106,8 +107,7 @@ Deno.test({
       assertEquals(state, "COMPLETED", said);
       const lines = said.split("\n").filter((line) => line.includes("after the file"));
       assertEquals(lines, [
-        "hpctrain: --export stands after the file, where sbatch does not read it: the job itself sets EPOCHS by it. " +
-        "It belongs before the file: sbatch --export=ALL,NAME=VALUE FILE",
+        sentenceNamed("integration/slurm/submit: hpctrain export stands"),
       ]);
       assertMatch(said, /^Changed for this job: --epochs=1$/m);
       assertMatch(said, /^Finished after .*: 1 epoch/m);
@@ -263,10 +263,7 @@ Deno.test({
     for (const how of ["--submit", "--dry-run"]) {
       const { code, stderr } = await run(`--preset multi-gpu --gpus-per-node 4 --mem 2G --time 5 ${how}`);
       assertEquals(code, 2, stderr);
-      assertMatch(
-        stderr,
-        /It asked for 1 node \(--nodes\) with 4 x 8 = 32 cores \(--cpus-per-task changes it\), 4 GPUs \(--gpus-per-node\), 2G memory \(--mem\) each, for 5 \(--time\)\./,
-      );
+      assertSentence("integration/slurm/submit: asked node nodes", stderr);
     }
   },
 });

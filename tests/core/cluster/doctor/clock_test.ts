@@ -9,6 +9,6 @@ Deno.test("a file server's clock is told when it is more than two seconds off", 
   assertMatch(ahead(-5).said, /\/nfs get times that are 5 s behind/);
 });
 
-Deno.test("a clock of years ago is told", () => {
+Deno.test("judgeClock names the year of a clock that is years behind", () => {
   assertMatch(judgeClock({ now: 1000, servers: [] })[0].said, /1970/);
 });

@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { type CoresFacts, gatherCores, judgeCores } from "../../../../core/cluster/doctor/system.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 const FACTS: CoresFacts = {
   usable: 8,
@@ -15,10 +16,7 @@ const judged = (more: Partial<CoresFacts>) => judgeCores({ ...FACTS, ...more })[
 Deno.test("one core with 8 workers asked is one line that says both, and what to ask for", () => {
   const line = judged({ usable: 1, cpuset: "3", mentioned: true });
   assertEquals(line.state, "warn");
-  assertMatch(
-    line.said,
-    /^1 core of 64 \(cpuset 3\) may be used, and 8 threads were asked to load data: 1 will/,
-  );
+  assertSentence("core/cluster/doctor/cores: core cpuset may", line.said);
   assertMatch(line.fix!, /--cpus-per-task.*ncpus.*--bind-to none.*--num-workers 1/);
 });
 
@@ -41,10 +39,7 @@ Deno.test("this machine's cores are counted", () => {
 });
 
 Deno.test("a good line says how threads wait, and for whom", () => {
-  assertMatch(
-    judged({}).said,
-    /8 cores of 64 \(cpuset 0-7\); threads spin between parallel loops: .*own cpuset$/,
-  );
+  assertSentence("core/cluster/doctor/cores: cores cpuset threads", judged({}).said);
   assertMatch(
     judged({ spin: { cores: "busy", turns: 1000 } }).said,
     /spin briefly .* others compute on these cores too$/,

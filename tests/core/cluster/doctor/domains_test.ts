@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { judgeDomains } from "../../../../core/cluster/doctor/system.ts";
 import { readTopology } from "../../../../core/base/topology.ts";
 import { inMachine, type Machine, MACHINES } from "../../base/made_topology.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 const judged = (machine: Machine, sharing = 1, allowed?: number[], memory: number | null = null) =>
   inMachine(machine, (root, cpus) => {
@@ -13,16 +14,12 @@ Deno.test("doctor says domains, cores without hyperthreads, memory a domain, and
   const { state, said } = judged(MACHINES["LUMI-C"]);
   assertEquals([state, said], [
     "good",
-    "8 domains of 8, 16 cores and 32.0 GiB each, whose 256 threads count as 128; without -n, " +
-    "`hpctrain launch -- ...` starts 8 ranks on CPUs, one a domain",
+    sentenceNamed("core/cluster/doctor/domains: domains cores gib"),
   ]);
-  assertEquals(
-    judged(MACHINES.laptop).said,
-    "1 domain of 4 cores and 16.0 GiB, whose 8 threads count as 4",
-  );
-  assertMatch(
+  assertSentence("core/cluster/doctor/domains: domain cores gib", judged(MACHINES.laptop).said);
+  assertSentence(
+    "core/cluster/doctor/domains: domains cores gib without",
     judged(MACHINES["four GH200"]).said,
-    /^4 domains of 4, 72 cores and 120\.0 GiB each; without -n/,
   );
 });
 
@@ -31,7 +28,7 @@ Deno.test("a rank that is bound to one domain is well; ranks that may be on all 
   const bound = judged(MACHINES["LUMI-G"], 8, own, 3);
   assertEquals([bound.state, bound.said], [
     "good",
-    "domain 3 of 4: 7 cores and 128.0 GiB; its memory is taken first",
+    sentenceNamed("core/cluster/doctor/domains: domain cores gib memory"),
   ]);
   assertMatch(judged(MACHINES["LUMI-G"], 8, own).said, /; the kernel does not let it prefer that memory$/);
   const loose = judged(MACHINES["LUMI-C"], 8);

@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { driverIn, type GpuFacts, judgeGpu } from "../../../../core/cluster/doctor/gpu.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 const H100 = { name: "NVIDIA H100", capability: "9.0", memory: 80 * 2 ** 30, taken: 0, state: null };
 /** Four H100 with a driver of the 550 branch. */
@@ -33,10 +34,7 @@ const judged = (more: Partial<GpuFacts>, base = NODE) => judgeGpu({ ...base, ...
 Deno.test("four GPUs that libtorch can use are one good line", () => {
   const [line, ...more] = judged({});
   assertEquals([line.state, more.length], ["good", 0]);
-  assertEquals(
-    line.said,
-    "4 GPUs: 4 x NVIDIA H100 of 80.0 GiB, capability 9.0; driver 550.54.14, libtorch for CUDA 12.8",
-  );
+  assertSentence("core/cluster/doctor/gpu: gpus nvidia gib", line.said);
 });
 
 Deno.test("a machine without GPUs is good, and bad where one was asked for", () => {
@@ -57,7 +55,7 @@ Deno.test("a libtorch for CPUs on a machine with GPUs is a warning, and bad with
   assertEquals(line.state, "warn");
   assertMatch(line.said, /built for CPUs/);
   const fixFor = (driverCuda: string) => judged({ ...cpu, driverCuda })[0].fix!;
-  assertMatch(fixFor("12.4"), /libtorch install --cuda`, which takes PyTorch 2\.10\.0 for this driver\.$/);
+  assertSentence("core/cluster/doctor/gpu: libtorch install cuda", fixFor("12.4"));
   assertMatch(fixFor("13.2"), /which takes PyTorch 2\.15\.0 for this driver\.$/);
   assertMatch(fixFor("11.8"), /`hpctrain libtorch install --cuda`\.$/);
   assertEquals(judged({ ...cpu, asked: "cuda" })[0].state, "bad");
@@ -91,7 +89,7 @@ Deno.test("a name in CUDA_VISIBLE_DEVICES that the driver does not know is named
   } as const;
   const [line] = judged({ ...gone, asked: "cuda" });
   assertEquals(line.state, "bad");
-  assertMatch(line.said, /CUDA_VISIBLE_DEVICES is "GPU-1234", which shows none/);
+  assertSentence("core/cluster/doctor/gpu: gpu shows none", line.said);
   assertMatch(line.fix!, /nvidia-smi -L/);
 });
 
@@ -106,7 +104,10 @@ Deno.test("GPUs of two kinds, memory that others hold and a MIG device have line
   assertEquals([kinds.state, kinds.name], ["warn", "GPU kinds"]);
   assertMatch(kinds.said, /NVIDIA H100 \(9\.0\), NVIDIA A100 \(8\.0\).*slowest/);
   const [, held] = judged({ devices: [H100, { ...H100, taken: 60 * 2 ** 30 }] });
-  assertEquals([held.state, held.said], ["warn", "other processes hold 60.0 GiB of the 80.0 GiB of GPU 1"]);
+  assertEquals([held.state, held.said], [
+    "warn",
+    sentenceNamed("core/cluster/doctor/gpu: other processes hold"),
+  ]);
   const [, mig] = judged({ devices: [{ ...H100, name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb" }] });
   assertEquals(mig.state, "good");
   assertMatch(mig.said, /MIG device: a process sees one/);
@@ -127,7 +128,7 @@ Deno.test("a driver below NVIDIA's least for the CUDA of libtorch is warned of",
 
 Deno.test("a libtorch without a compiler for kernels of our own is warned of, with what brings one", () => {
   const [, line] = judged({ compiler: null });
-  assertMatch(line.said, /no NVRTC beside libtorch, so steps are not compiled on a GPU/);
+  assertSentence("core/cluster/doctor/gpu: nvrtc beside libtorch", line.said);
   assertMatch(line.fix ?? "", /libtorch install --cuda/);
 });
 
@@ -158,11 +159,7 @@ const LUMI: GpuFacts = {
 Deno.test("a node of AMD's GPUs is one good line, with the variables that were set", () => {
   const [line, ...more] = judged({ visible: { ROCR_VISIBLE_DEVICES: "0,1,2,3,4,5,6,7" } }, LUMI);
   assertEquals([line.state, more.length], ["good", 0]);
-  assertEquals(
-    line.said,
-    "8 GPUs: 8 x AMD Instinct MI250X of 64.0 GiB, capability 9.0; driver 6.10.5, libtorch for ROCm 7.0; " +
-      "ROCR_VISIBLE_DEVICES=0,1,2,3,4,5,6,7",
-  );
+  assertSentence("core/cluster/doctor/gpu: gpus amd instinct", line.said);
 });
 
 Deno.test("each reason for which AMD's GPUs can't be used has its own remedy", () => {
@@ -181,10 +178,7 @@ Deno.test("each reason for which AMD's GPUs can't be used has its own remedy", (
   assertMatch(`${cpu.said} ${cpu.fix}`, /8 AMD GPUs here .*built for CPUs.*ROCm, PyTorch 2\.11 or newer/);
   const contradiction = { what: "the first leaves none", fix: "Unset it" };
   const [both] = judged({ ...none, shown: 0, contradiction }, LUMI);
-  assertMatch(
-    `${both.said}. ${both.fix}`,
-    /8 AMD GPUs here \(driver 6\.10\.5\), but the first leaves none\. Unset it\.$/,
-  );
+  assertSentence("core/cluster/doctor/gpu: amd gpus driver", `${both.said}. ${both.fix}`);
   const [some, variables] = judged({ contradiction }, LUMI);
   assertEquals([some.state, variables.state, variables.name], ["good", "warn", "GPU variables"]);
 });
@@ -197,10 +191,7 @@ Deno.test("what a GPU tells of itself is a line, and errors of its memory and wh
       { ...MI250X, state: { ...state, gpu_memory_errors: 2, gpu_throttle: ["power cap"] } },
     ],
   }, LUMI);
-  assertEquals(
-    now.said,
-    "GPU 0 3% busy, 1.0 GiB in use, 95 W, 41 °C; GPU 1 3% busy, 1.0 GiB in use, 95 W, 41 °C",
-  );
+  assertSentence("core/cluster/doctor/gpu: gpu busy gib", now.said);
   assertEquals([now.state, errors.state, speed.state], ["good", "warn", "warn"]);
   assertMatch(errors.said, /memory of GPU 1 has had 2 errors/);
   assertMatch(`${speed.said} ${speed.fix}`, /GPU 1 is held back \(power cap\).*`rocm-smi`/);

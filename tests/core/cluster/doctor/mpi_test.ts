@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { gatherMpi, judgeMpi, type MpiFacts } from "../../../../core/cluster/doctor/libraries.ts";
 import { mpich, openMpi } from "../../../mpi.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 const NONE: MpiFacts = {
   chosen: null,
@@ -17,7 +18,7 @@ Deno.test("no MPI is good for one rank; several on CPUs are slower without it, a
   assertEquals(judgeMpi(NONE)[0].state, "good");
   const [line] = judgeMpi({ ...NONE, needed: true });
   assertEquals(line.state, "warn");
-  assertMatch(line.said, /shared memory on one node, by TCP between nodes, which is slower/);
+  assertSentence("core/cluster/doctor/mpi: shared memory node", line.said);
   assertMatch(line.fix!, /module load openmpi.*libtorch install mpich/);
 });
 

@@ -7,7 +7,8 @@ const found = (version: string | null, more: Record<string, unknown> = {}) =>
     found: { path: "/x/libnccl.so.2", from: "beside libtorch", version, against: null, why: "", ...more },
   });
 
-Deno.test("no GPU, no word of NCCL", () => assertEquals(judgeNccl({ kind: "cuda", found: null }), []));
+Deno.test("doctor has no line about NCCL where nothing was looked for", () =>
+  assertEquals(judgeNccl({ kind: "cuda", found: null }), []));
 
 Deno.test("versions with a known fault are warned of, and those beside them are not", () => {
   const states = ["2.17.1", "2.18.1", "2.18.3", "2.28.9", "2.29.2", "2.29.3"].map((v) => found(v)[0].state);

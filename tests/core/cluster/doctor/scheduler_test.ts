@@ -34,7 +34,7 @@ Deno.test("a controller that is down, or hangs, is a warning within seconds", ()
     assertMatch(line.fix!, /scontrol ping/);
   }));
 
-Deno.test("PBS is found by qsub", () =>
+Deno.test("doctor finds PBS and its version by qsub in PATH", () =>
   inTemp(async (folder) => {
     const facts = await gatherScheduler(
       programs(folder, { qsub: "echo pbs_version = 23.06.06", qstat: "echo Server" }),

@@ -3,6 +3,7 @@ import { assertEquals } from "@std/assert";
 import { arithmetic } from "../../../../core/cluster/script/plan.ts";
 import { defaultConfig } from "../../../../core/settings/settings.ts";
 import { JOB } from "./helpers.ts";
+import { sentenceNamed } from "../../../sentences.ts";
 
 Deno.test("what a job asks for is added up over tasks and nodes", () => {
   const layout = { ...JOB.layout, gpuType: "h100" };
@@ -27,8 +28,8 @@ Deno.test("steps of an epoch are told where the data's size is known", () => {
   config.data.train_samples = 1000;
   const last = () => arithmetic(JOB, { config, originText: () => "default" }).slice(-2);
   assertEquals(last(), [
-    "Batch: 64 x 4 ranks x 1 accumulated = 256 samples a step, 4 steps an epoch",
-    "Learning rate: 0.0003 (default), not scaled with the batch",
+    sentenceNamed("core/cluster/script/check: batch ranks accumulated"),
+    sentenceNamed("core/cluster/script/check: learning rate default"),
   ]);
   config.data.data_path = "photos";
   assertEquals(last()[0], "Batch: 64 x 4 ranks x 1 accumulated = 256 samples a step");

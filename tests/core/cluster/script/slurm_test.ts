@@ -5,6 +5,7 @@ import { srunOption } from "../../../../core/cluster/script/body.ts";
 import type { ScriptJob } from "../../../../core/cluster/script/job.ts";
 import { renderSlurm } from "../../../../core/cluster/script/slurm.ts";
 import { inPlace, JOB, type Outcome } from "./helpers.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 const directives = (job: ScriptJob) =>
   renderSlurm(job).split("\n").filter((line) => line.startsWith("#SBATCH ")).map((line) => line.slice(8));
@@ -84,10 +85,7 @@ Deno.test("the same job gives the same script, whose head names generator, versi
     command: ["hpctrain", "sbatch", "--epochs", "3", "two words"],
   };
   assertEquals(renderSlurm({ ...JOB, made }), renderSlurm(structuredClone({ ...JOB, made })));
-  assertStringIncludes(
-    renderSlurm({ ...JOB, made }),
-    "# Made by hpctrain 1.2.3 with:\n#   hpctrain sbatch --epochs 3 'two words'\n",
-  );
+  assertSentence("core/cluster/script/slurm: made hpctrain hpctrain", renderSlurm({ ...JOB, made }));
 });
 
 Deno.test("the job's environment counts more than typed flags, and the words after the script's name count most", () =>
@@ -134,13 +132,10 @@ Deno.test("ranks of more GPUs than the script's own tasks share the cores that t
     assertEquals(await step("32"), { code: 0, said: "", cpus: "4" });
     const two = await step("16");
     assertEquals(two.cpus, "2");
-    assertStringIncludes(
-      two.said,
-      "8 ranks share the 16 cores that this job has on each node, 2 each; for 4 each: sbatch",
-    );
+    assertSentence("core/cluster/script/slurm: ranks share cores", two.said);
     const none = await step("4");
     assertEquals([none.code, none.cpus], [2, undefined]);
-    assertStringIncludes(none.said, "this job has 4 cores there: sbatch --ntasks-per-node=8 FILE");
+    assertSentence("core/cluster/script/slurm: job cores sbatch", none.said);
   }));
 
 Deno.test("more nodes or GPUs than the job has, or none at all, end it at once, with the line that submits one that has them", () =>
@@ -170,7 +165,7 @@ Deno.test("more nodes or GPUs than the job has, or none at all, end it at once, 
       assertMatch(said, says);
     }
     const part = await run({}, { ...FOUR, GPUS: "2" });
-    assertEquals([part.code, part.said], [0, "GPUS=2 of this job's 4 GPUs on each node are used.\n"]);
+    assertEquals([part.code, part.said], [0, sentenceNamed("core/cluster/script/slurm: gpus job gpus")]);
     assertMatch(part.calls.at(-1)!, /--ntasks=4 --ntasks-per-node=2/);
   }));
 
@@ -194,7 +189,7 @@ Deno.test("sbatch's own options behind the file end the job at once, with the li
     ]);
     const none = await run({ words: ["eval", "a.pt"], overrides: [] }, {}, ["--json"]);
     assertEquals([none.code, none.words], [2, []]);
-    assertStringIncludes(none.said, "This job takes no words after its file, and got: --json.");
+    assertSentence("core/cluster/script/slurm: job takes words", none.said);
   }));
 
 Deno.test("--export behind the file sets its variables in the job, which says so without their values", () =>
@@ -245,7 +240,7 @@ Deno.test("the job ends with srun's code; code 75 puts it back in the queue, as 
     assertEquals([failed.code, requeued(failed)], [3, []]);
     const stopped = await run({}, { STUB_CODE: "75" });
     assertEquals([stopped.code, requeued(stopped)], [75, ["scontrol requeue 7"]]);
-    assertStringIncludes(stopped.said, "Going back to the queue, to go on from the checkpoint.");
+    assertSentence("core/cluster/script/slurm: going back queue", stopped.said);
     const often = await run({}, { STUB_CODE: "75", SLURM_RESTART_COUNT: "3" });
     assertEquals(requeued(often), []);
     const never = await run({ ending: { ...JOB.ending, requeue: false } }, { STUB_CODE: "75" });
@@ -254,7 +249,7 @@ Deno.test("the job ends with srun's code; code 75 puts it back in the queue, as 
     assertEquals(requeued(await run({ array: { last: 3 } }, env)), ["scontrol requeue 5_2"]);
     const byHand = await run({}, { STUB_CODE: "75", STUB_ENDED: "Stopped on request (the file STOP)" });
     assertEquals([byHand.code, requeued(byHand)], [75, []]);
-    assertStringIncludes(byHand.said, "Not going back to the queue: Stopped on request (the file STOP).");
+    assertSentence("core/cluster/script/slurm: going back queue stopped", byHand.said);
     Deno.writeTextFileSync(`${folder}/bin/scontrol`, "#!/bin/sh\nexit 1\n");
     const alone = await run({}, { STUB_CODE: "75" });
     assertEquals(alone.code, 75);
@@ -351,8 +346,7 @@ Deno.test("on a node of another architecture a job runs the executable that lies
         );
       const other = await on(node);
       assertEquals([other.code, other.words], [7, []]);
-      const sentence =
-        `This node is ${node}, and the executable of this job is for ${own}. Put the one for ${node} beside it,`;
+      const sentence = sentenceNamed("core/cluster/script/slurm: node executable job", { node, own });
       assertStringIncludes(
         other.said,
         `${sentence} as ${folder}/hpctrain-${node}, or ask for nodes that are ${own} `,
@@ -383,8 +377,5 @@ Deno.test("variables by their names alone come with the job, beside what another
     assertEquals([there.code, there.env.OWN_KEY], [0, "a b"]);
     const lost = await run({ site }, { OTHER: "x" });
     assertEquals([lost.code, lost.words], [2, []]);
-    assertMatch(
-      lost.said,
-      /OWN_KEY has not come with the job: .* submit so: sbatch --export=ALL,OWN_KEY,OTHER FILE/,
-    );
+    assertSentence("core/cluster/script/slurm: own_key come job", lost.said);
   }));

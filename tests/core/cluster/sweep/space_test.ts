@@ -13,6 +13,7 @@ import {
   spaceOfAxes,
   wordOf,
 } from "../../../../core/cluster/sweep/space.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 const FILE = `
 search: tpe
@@ -145,7 +146,7 @@ Deno.test("what a file or a flag can't mean is refused in a sentence", () => {
 
   const { space } = parseSearchFile(FILE, "f");
   const search = (words: SearchWords) => assertThrows(() => searchOf(words, space, 0), UserError).message;
-  assertMatch(search({ search: "randon" }), /--search should be one of grid, random.*Did you mean "random"/);
+  assertSentence("core/cluster/sweep/space: search should grid", search({ search: "randon" }));
   assertMatch(search({ search: "grid" }), /lr is a range, and a grid has lists/);
   assertMatch(search({ search: "random" }), /say how many with --max-runs N/);
   assertMatch(search({ search: "random", "max-runs": "0" }), /--max-runs should be a whole number/);

@@ -6,6 +6,7 @@ import type { Config } from "../../../../core/settings/settings.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { numbers, open as openIn, written } from "../streamed.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -109,7 +110,7 @@ Deno.test(
       await refused({ coarsen: ["lats=2"] }),
       /no dimension "lats" \(--coarsen\).*Did you mean "lat"/,
     );
-    assertMatch(await refused({ coarsen: ["lat=1"] }), /write NAME=N, such as lat=4,lon=4, with at least 2/);
+    assertSentence("core/data/arrays/resample: write name such", await refused({ coarsen: ["lat=1"] }));
     assertMatch(await refused({ resample: "time=week" }), /write time=month, time=day or time=6/);
     assertMatch(await refused({ resample: "lat=month" }), /needs a time along lat/);
     assertMatch(await refused({ coarsen: ["lat=9"] }), /lat has 5 places, fewer than/);

@@ -7,6 +7,7 @@ import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { alike, type Changes, numbers, open, written } from "../streamed.ts";
 import { settings } from "../tables/help.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -154,22 +155,13 @@ Deno.test(
       const open_ = () => open(`${folder}/${path}`, "yes", { ...MAPS, data: chosen(sel, "t2m", "z") });
       return (await assertRejects(open_, UserError, undefined, sel)).message;
     };
-    assertMatch(
-      await refused("time=2010"),
-      /nothing lies at --sel time=2010: time goes from 1979-11-01 to 1980-07-01 \(9 in all\)/,
-    );
-    assertMatch(
-      await refused("level=700"),
-      /level goes from 1000 to 250 \(4 in all\), and the nearest to it is 850/,
-    );
+    assertSentence("core/data/arrays/select: nothing lies sel", await refused("time=2010"));
+    assertSentence("core/data/arrays/select: level goes nearest", await refused("level=700"));
     assertMatch(await refused("lat=91..95"), /lat goes from 90 to -90/);
     assertMatch(await refused("time=spring"), /is no date: time goes from/);
     assertMatch(await refused("lat=north"), /is no number/);
-    assertMatch(
-      await refused("member=2"),
-      /member has no coordinate, so its 2 places are counted from 0 to 1/,
-    );
-    assertMatch(await refused("lats=0"), /no dimension "lats" .*Did you mean "lat".*It has time \(9\)/);
+    assertSentence("core/data/arrays/select: member coordinate places", await refused("member=2"));
+    assertSentence("core/data/arrays/select: dimension lats did", await refused("lats=0"));
     assertMatch(await refused("60..90"), /--sel 60..90 chooses nothing/);
     assertMatch(await refused("lat="), /chooses nothing/);
     assertMatch(await refused("lat=0,lat=30"), /chooses along lat twice/);

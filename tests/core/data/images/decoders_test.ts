@@ -7,6 +7,7 @@ import { headerOf, openReusedBuffer } from "../../../../core/data/images/header.
 import { openImageDecoder } from "../../../../core/data/images/reader.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { damaged, isJpeg, makePictures, outcome, pillowReads, throughHeader, unlikePillow } from "./help.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 openInflate(); // stays open: opened by a test, it would count as left behind by it
 
@@ -114,31 +115,22 @@ Deno.test("each file that can't be read is refused with what is wrong with it", 
     outcome(decode, typeof file === "string" ? new TextEncoder().encode(file) : file);
   const rows = (count: number) => deflateSync(new Uint8Array(count));
   assertEquals(reason(""), "is empty");
-  assertEquals(
-    reason("<html>not found</html>"),
-    "is no JPEG, PNG or WebP: it begins with the bytes 3c 68 74 6d",
-  );
+  assertSentence("core/data/formats/images/decoders: jpeg png webp", reason("<html>not found</html>"));
   assertEquals(reason(png(2, 3, rows(21))).slice(0, 6), "3,3,2 ");
   assertEquals(reason(png(0, 3, rows(3))), "has a size of 0 x 3");
-  assertEquals(
-    reason(png(40000, 40000, rows(1))),
-    "would be 40000 x 40000 pixels, and the most is 178956970",
-  );
+  assertSentence("core/data/formats/images/decoders: would pixels most", reason(png(40000, 40000, rows(1))));
   assertEquals(reason(png(2, 3, rows(1e7))), "is a damaged PNG: it holds more than its picture");
   assertEquals(reason(png(2, 3, rows(20))), "is a damaged PNG: it holds less than its picture");
   assertEquals(reason(png(2, 3, rows(21).subarray(0, 6))), "is cut off before the end of its picture");
   assertEquals(reason(png(2, 3, Uint8Array.of(1, 2, 3))), "is a damaged PNG: its data can't be unpacked");
-  assertEquals(
-    reason(png(2, 3, rows(21), 5)),
-    "is a damaged PNG: colour type 5 with 8 bits is none that there is",
-  );
+  assertSentence("core/data/formats/images/decoders: damaged png colour", reason(png(2, 3, rows(21), 5)));
   const flipped = png(2, 3, rows(21));
   flipped[19] ^= 1;
-  assertMatch(reason(flipped), /^is a damaged PNG: the checksum of its part at byte 8 does not fit$/);
+  assertSentence("core/data/formats/images/decoders: damaged png checksum", reason(flipped));
   const filtered = new Uint8Array(21);
   filtered[7] = 9;
-  assertEquals(
+  assertSentence(
+    "core/data/formats/images/decoders: damaged png row",
     reason(png(2, 3, deflateSync(filtered))),
-    "is a damaged PNG: row 1 has a filter 9 that there is not",
   );
 });

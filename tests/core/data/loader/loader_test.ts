@@ -8,6 +8,7 @@ import { toNumbers } from "../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../ffi/tensor.ts";
 import { open } from "../../train/rig.ts";
 import { made, type MadeSpec } from "./made_reader.ts";
+import { assertRefusal } from "../../../sentences.ts";
 
 open();
 await loadReader(made());
@@ -131,7 +132,7 @@ Deno.test("samples passed over are counted", () => {
 
 Deno.test("data of which nothing can be read ends the loading, also where bad samples are skipped", () => {
   const source = () => sourceOf({ bad: Array.from({ length: LENGTH }, (_, i) => i) }, "skip");
-  assertThrows(source, UserError, "100 samples in a row can't be used; the last one (file-99) is cut off");
+  assertRefusal("data", "core/data/loader/loader: samples row used", assertThrows(source, UserError));
 });
 
 Deno.test("a mistake in the program is told as one, with what the thread said", () => {

@@ -6,6 +6,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { detect } from "../../../../core/data/open/formats.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { writtenBy } from "../formats/written.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 Deno.test(
   "each line makes data of the file, and what it makes is detected",
@@ -64,10 +65,7 @@ os.rename("z.csv", "from_zip.csv"); z = zipfile.ZipFile("a.zip", "w"); z.write("
       const mark = new TextEncoder().encode("\x89HDF\r\n\x1a\n"), bytes = new Uint8Array(600);
       bytes.set([0x89, ...mark.subarray(2)], ending === "mat" ? 512 : 0);
       Deno.writeFileSync(`${folder}/c.${ending}`, bytes);
-      assertMatch(
-        refusal(`${folder}/c.${ending}`),
-        /is HDF5 by another name: read it with --data-type hdf5\.$/,
-      );
+      assertSentence("core/data/open/conversions: hdf another name", refusal(`${folder}/c.${ending}`));
     }
     assertEquals(conversionOf("thing.dat"), null);
     assertMatch(refusal(`${folder}/none.grib`), /^There is no /);

@@ -3,11 +3,12 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { environment, finish, ROOT } from "../../../integration/program.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 /** Samples are lines of eight bytes: two features and a target, of two characters each and one. */
 const FORMAT = `
 import type { DataRequest, Format, Sources } from "../../format.ts";
-import { heldOut, splitIndices } from "../../source/order.ts";
+import { heldOut, splitIndices } from "../../../../core/data/source/order.ts";
 import type { Preview } from "../../preview/preview.ts";
 import { loadReader, type Reader, type ReaderModule, type ReaderSpec } from "../../source/reader.ts";
 import { type Source, threadedSource } from "../../source/source.ts";
@@ -165,15 +166,12 @@ Deno.test("a format that is added by the seam is found, trained with, shown, pac
     const odd = join(folder, "main.ts.odd");
     Deno.writeTextFileSync(odd, "");
     const endings = await refused("train", "--data-path", odd);
-    assertMatch(endings, /files end in .*, \.tiny, and a folder has .* or lines\.tiny in it/);
+    assertSentence("core/data/open/formats: files end tiny", endings);
     assertMatch(
       await refused("inspect", data, "--data-type", "teny"),
       /Did you mean "tiny"\? It can into .*, tiny\./,
     );
-    assertMatch(
-      await refused("train", "--data-type", "tiny"),
-      /data\.type tiny needs --data-path: the file to read/,
-    );
+    assertSentence("core/data/open/formats: data type tiny", await refused("train", "--data-type", "tiny"));
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }

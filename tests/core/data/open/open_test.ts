@@ -5,6 +5,7 @@ import type { Config } from "../../../../core/settings/settings.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { opened as open, refusedData as refused } from "../opened.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -12,7 +13,7 @@ Deno.test("auto without a path is synthetic, with the numbers of samples asked f
   const { train, val, notes, orders } = open({});
   assertEquals([train.name, train.length, val!.length], ["synthetic vectors", 50, 10]);
   assertEquals(notes, [
-    "Data: synthetic vectors: 7 features -> 1 number. Samples: 50 to train with, 10 to validate with",
+    sentenceNamed("core/data/open/open: data synthetic vectors"),
   ]);
   assertEquals(orders, { train: "c9a03ac0", val: "8a7d9e11" });
   assertEquals(open({ val_samples: 0 }).val, null);
@@ -20,10 +21,9 @@ Deno.test("auto without a path is synthetic, with the numbers of samples asked f
 
 Deno.test("an unknown type is refused with the nearest name and what there is", () => {
   assertEquals(refused({ type: "syntetic" }).kind, "usage");
-  assertEquals(
-    refused({ type: "syntetic" }).message,
-    `Unknown data type "syntetic". Did you mean "synthetic"? Available: ${DATA_KIND_NAMES.join(", ")}.`,
-  );
+  assertSentence("core/data/open/open: unknown data type", refused({ type: "syntetic" }).message, {
+    join: DATA_KIND_NAMES.join(", "),
+  });
 });
 
 Deno.test(

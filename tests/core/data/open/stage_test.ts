@@ -6,6 +6,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { filesIn, inTemp } from "../../../integration/program.ts";
 import { settings } from "../tables/help.ts";
 import { contents, pack } from "../shards/make.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 function staged(from: string, to: string) {
   const said: string[] = [];
@@ -53,10 +54,7 @@ Deno.test("a damaged shard is named and not left on the node", () =>
     await pack(from);
     const good = Deno.readFileSync(shard);
     Deno.writeFileSync(shard, good.map((byte, i) => i === 90 ? byte ^ 4 : byte));
-    assertMatch(
-      refusal(from, to, "data"),
-      /packed\/shard-00005\.bin is damaged: its checksum is not the one in index\.json/,
-    );
+    assertSentence("core/data/formats/packed/stage: packed shard bin", refusal(from, to, "data"));
     const left = filesIn(to).map((name) => name.split("/")[1]);
     assertEquals(left, [
       "shard-00000.bin",
@@ -95,10 +93,7 @@ Deno.test("a folder of files is staged as it is; one of very many is better pack
     const { path } = staged(from, to);
     assertEquals(filesIn(path), [".staged", "a.npy", "raw/b.npy"]);
     for (let i = 0; i < 1001; i++) Deno.writeTextFileSync(join(from, `${i}.jpg`), "");
-    assertMatch(
-      refusal(from, to, "usage"),
-      /has more than 1000 files, .* pack them first with hpctrain pack/,
-    );
+    assertSentence("core/data/formats/packed/stage: files pack first", refusal(from, to, "usage"));
   }));
 
 Deno.test("folders that can't be staged to are refused", () =>
@@ -107,9 +102,9 @@ Deno.test("folders that can't be staged to are refused", () =>
     assertMatch(refusal(from, folder, "data"), /There is no \S+x\.npz\. Check data\.data_path/);
     Deno.writeTextFileSync(from, "x");
     assertMatch(refusal(from, join(from, "node"), "usage"), /can't be written: a part of the path is a file/);
-    assertMatch(
+    assertSentence(
+      "core/data/formats/packed/stage: data stage no_such_folder",
       refusal(from, "$NO_SUCH_FOLDER/node", "usage"),
-      /data\.stage is \$NO_SUCH_FOLDER\/node, but \$NO_SUCH_FOLDER is not set/,
     );
     Deno.env.set("NODE_DISK", join(folder, "disk"));
     assertMatch(staged(from, "${NODE_DISK}/me").path, /\/disk\/me\/x\.npz-/);

@@ -6,6 +6,7 @@ import { mapAxesOf, meansAlong, type PreviewField } from "../../../../core/data/
 import { paint } from "../../../../core/data/preview/picture.ts";
 import { picturesOf } from "../../../../core/data/preview/preview.ts";
 import { selected } from "../../../../core/data/arrays/select.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 const HEIGHT = 5, WIDTH = 6;
 /** Rows are tilted: each point has values of its own. */
@@ -82,6 +83,6 @@ Deno.test("--sel takes the smallest rectangle of points that lie there, across t
   assertEquals(sizes("lon=-6..6"), [HEIGHT, 3]);
   assertEquals(sizes("lon=-6..6", "lat=45..90"), [2, 3]);
   const said = (...sel: string[]) => assertThrows(() => sizes(...sel), UserError).message;
-  assertEquals(said("lat=80..90"), "a.nc: nothing lies at --sel lat=80..90: no point of the map is there.");
-  assertEquals(said("lat=north"), "--sel lat=north is no number: lat has one for each point.");
+  assertSentence("core/data/preview/curvilinear: nothing lies sel", said("lat=80..90"));
+  assertSentence("core/data/preview/curvilinear: sel lat north", said("lat=north"));
 });

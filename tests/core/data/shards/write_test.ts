@@ -5,6 +5,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { writeShards } from "../../../../core/data/shards/write.ts";
 import { inTemp } from "../../../integration/program.ts";
 import { alone, contents, make, pack, plan } from "./make.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 /** What a call is refused with. */
 async function refusal(call: () => Promise<unknown>): Promise<string> {
@@ -72,9 +73,9 @@ Deno.test("a folder of other data, of another plan or of somebody else's files i
     const out = join(folder, "out");
     await writeShards(plan(out), { rank: 0, world: 2 }, make);
     const before = contents(out);
-    assertMatch(
+    assertSentence(
+      "core/data/formats/packed/write: out holds other",
       await refusal(() => pack(out, { samples: 104 })),
-      /out holds other data.* its samples is \{"train":92,"val":11\}, and now \{"train":93.*Name a new folder, or delete/,
     );
     assertMatch(await refusal(() => pack(out, { perShard: 11 })), /its samples per shard is 10, and now 11/);
     const changed = { kind: "test", hash: "abd", said: "numbers of a test" };
@@ -96,9 +97,9 @@ Deno.test("a folder of other data, of another plan or of somebody else's files i
       await refusal(() => pack(join(folder, "mine"))),
       /mine is not empty \(thesis\.tex\): name a new folder/,
     );
-    assertMatch(
+    assertSentence(
+      "core/data/formats/packed/write: thesis tex written",
       await refusal(() => pack(join(folder, "mine", "thesis.tex"))),
-      /thesis\.tex can't be written: a part of the path is a file/,
     );
   }));
 

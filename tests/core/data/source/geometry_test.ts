@@ -7,6 +7,7 @@ import type { SampleNumbers } from "../../../../core/data/arrays/numbers.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { key, uniform } from "../../../../core/base/random.ts";
 import { askPeer } from "../../../peer.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 const NOTHING: Geometry = {
   resize: 0,
@@ -200,7 +201,7 @@ for (
       "a centre crop",
       { centreCrop: 32 },
       [3, 28, 40],
-      "28 pixels high and 40 wide, smaller than --centre-crop 32: add --resize 32",
+      sentenceNamed("core/data/source/geometry: pixels high wide"),
     ],
     ["a random crop", { randomCrop: 33, padding: 2 }, [3, 28, 40], "smaller than --random-crop 33"],
     [
@@ -214,7 +215,7 @@ for (
       "turns of oblongs",
       { rotate: true },
       [3, 28, 40],
-      "--rotate needs squares: add --patch N, --random-crop N or --centre-crop N with at most 28",
+      sentenceNamed("core/data/source/geometry: rotate needs squares"),
     ],
     [
       "images without channels",
@@ -240,15 +241,10 @@ Deno.test("a sample of another size is a bad sample, also where it has as many p
     const arrange = openGeometry({ ...NOTHING, ...plan }, expected);
     return assertThrows(() => arrange({ data, shape }, into, null), BadSample).reason;
   };
-  assertEquals(
-    bad({}, [3, 20, 10], [3, 10, 20]),
-    "is [3, 10, 20], but samples of [3, 20, 10] were expected: " +
-      "bring all to one size, with --resize 10 --centre-crop 10 say",
-  );
-  assertEquals(
+  assertSentence("core/data/source/geometry: samples expected bring", bad({}, [3, 20, 10], [3, 10, 20]));
+  assertSentence(
+    "core/data/source/geometry: becomes samples expected",
     bad({ resize: 16 }, [3, 16, 16], [3, 10, 20]),
-    "is [3, 10, 20], which becomes [3, 16, 32], but samples of [3, 16, 16] were expected: " +
-      "cut all to one size with --centre-crop 16",
   );
   assertStringIncludes(bad({ centreCrop: 16 }, [3, 16, 16], [3, 15, 20]), "smaller than --centre-crop 16");
   assertStringIncludes(bad({ flip: "both" }, [3, 16, 16], [1, 16, 16]), "[1, 16, 16]");

@@ -6,6 +6,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { tensor, toNumbers, zeros } from "../../../../ffi/make.ts";
 import { liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
+import { assertRefusal } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -49,16 +50,19 @@ Deno.test("raw rows are gathered into memory that is given for them", () => {
 for (const [what, bad] of [["NaN", NaN], ["infinity", -Infinity]] as const) {
   Deno.test(`${what} in a field is refused with the number of samples and the first of them`, () => {
     scope(() => {
-      const error = assertThrows(
-        () => numbers(tensor([1, 2, 3, bad, bad, bad, 7, 8], [4, 2]), tensor([5, 6, 7, 8], [4, 1])),
-        UserError,
-        "numbers: input has NaN or infinity in 2 of 4 samples, first in sample 1 (counted from 0).",
+      const error = assertRefusal(
+        "data",
+        "core/data/source/memory: numbers input nan",
+        assertThrows(
+          () => numbers(tensor([1, 2, 3, bad, bad, bad, 7, 8], [4, 2]), tensor([5, 6, 7, 8], [4, 1])),
+          UserError,
+        ),
       );
       assertEquals(error.kind, "data");
-      assertThrows(
-        () => numbers(tensor([1, 2], [2, 1]), tensor([5, bad], [2, 1])),
-        UserError,
-        "target has NaN or infinity in 1 of 2 samples, first in sample 1",
+      assertRefusal(
+        "data",
+        "core/data/source/memory: target nan infinity",
+        assertThrows(() => numbers(tensor([1, 2], [2, 1]), tensor([5, bad], [2, 1])), UserError),
       );
     });
   });

@@ -70,7 +70,7 @@ Deno.test("a share holds out at least one sample and leaves at least one", () =>
   ]);
 });
 
-Deno.test("the hash tells orders apart", () => {
+Deno.test("orderHash differs for another epoch, seed or length, and where nothing is shuffled", () => {
   const hash = orderHash(order(1000, 7, 0, true));
   assert(/^[0-9a-f]{8}$/.test(hash), hash);
   assertEquals(hash, orderHash(order(1000, 7, 0, true)));

@@ -12,6 +12,7 @@ import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder, python } from "../../checkpoint/python.ts";
 import { range, settings } from "../tables/help.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -153,9 +154,9 @@ Deno.test(
       }
       throw new Error("it was taken");
     };
-    assertMatch(
+    assertSentence(
+      "core/data/source/patches: smaller patch take",
       await refused({ targets: ["y"], patch: "8" }),
-      /smaller than --patch 8x8: take a smaller patch, such as 6x8/,
     );
     assertMatch(await refused({ targets: ["y"], random_crop: 4 }), /--random-crop 4 changes those/);
     assertMatch(await refused({ targets: ["n"] }), /--patch is for maps with an answer for each pixel/);

@@ -9,6 +9,7 @@ import { tensor, zeros } from "../../../../ffi/make.ts";
 import { inFolder, python } from "../../checkpoint/python.ts";
 import { contents, trained } from "../../train/started.ts";
 import { open } from "../../train/rig.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 open();
 
@@ -39,12 +40,10 @@ Deno.test("balanced sampling takes each class equally often in each run of as ma
       assertEquals(new Set(own.slice(from, from + size)).size, size, `round at ${from} of class ${label}`);
     }
   });
-  assertEquals(
-    note,
-    `Balanced sampling: an epoch takes 120 samples, as many of each of 3 classes (the data has ${
-      sizes[2]
-    } to ${sizes[0]} of each)`,
-  );
+  assertSentence("core/data/source/sampling: balanced sampling epoch", note, {
+    sizes: sizes[2],
+    sizes2: sizes[0],
+  });
   assertNotEquals(all(of(1)), ids);
   assertEquals(all(openSampling(settings("balanced"), 5, source({ labels: () => LABELS })).of(0)), ids);
 });

@@ -8,6 +8,7 @@ import { toNumbers } from "../../../../ffi/make.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder, python } from "../../checkpoint/python.ts";
 import { settings } from "../tables/help.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -56,10 +57,7 @@ Deno.test(
     assertMatch(refused("cos(latitude)", await open(`${folder}/none.nc`)), /none\.nc has no latitude/);
     assertMatch(refused("height", rows), /has no variable "height"/);
     assertMatch(refused("depth", rows), /depth in .*rows\.nc is -2 at point 2/);
-    assertMatch(
-      refused("daily", rows),
-      /daily in .* is on \(time, y, x\) of \[4, 3, 2\] and the maps are on/,
-    );
+    assertSentence("core/data/source/weights: daily time maps", refused("daily", rows));
     assertMatch(
       refused("cos(latitude)", await open(`${folder}/rows.nc`, "mlp")),
       /has no maps as targets/,

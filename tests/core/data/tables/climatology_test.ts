@@ -10,6 +10,7 @@ import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { numbers, open as openIn, written } from "../streamed.ts";
 import { range } from "./help.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -90,7 +91,7 @@ Deno.test(
       assertEquals([[...filled.train.indices!], [...filled.val!.indices!]], [all.train, all.val]);
       near(numbers(filled.val!)[0], all.plain, `filled ${in_memory}`);
       near(numbers(filled.val!)[1], all.own, "targets keep their gaps");
-      assertMatch(filled.notes.join("\n"), /Climatology of wind, ice by month, over the training samples/);
+      assertSentence("core/data/tables/climatology: climatology wind ice", filled.notes.join("\n"));
 
       const apart = await opened({ in_memory, anomaly: ["wind", "ice"] });
       const [inputs, targets] = numbers(apart.val!);
@@ -132,7 +133,7 @@ Deno.test(
 
     const refused = async (data: Partial<Config["data"]>) =>
       (await assertRejects(() => opened(data), UserError)).message;
-    assertMatch(await refused({ anomaly: ["snow"] }), /--anomaly names "snow", which is neither.*wind, ice/);
+    assertSentence("core/data/tables/climatology: anomaly names snow", await refused({ anomaly: ["snow"] }));
     assertMatch(await refused({ anomaly: ["ice"], flip: "both" }), /can't be cropped, resized, flipped/);
     assertMatch(await refused({ anomaly: ["ice"], fill: ["nearest"] }), /use --fill climatology/);
   }),

@@ -1,5 +1,5 @@
 // Which samples train and which validate, and in which order: functions of the seed alone, whatever the sizes.
-import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Config } from "../../../../core/settings/settings.ts";
 import { openData } from "../../../../core/data/open/open.ts";
 import { order, orderHash, partsOf, splitIndices } from "../../../../core/data/source/order.ts";
@@ -7,6 +7,7 @@ import { key, uniformInt } from "../../../../core/base/random.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { range, settings } from "./help.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -110,7 +111,7 @@ Deno.test(
       orderHash(order(160, 42, 0, true), train.indices!),
       orderHash(order(40, 42, 0, false), val!.indices!),
     ];
-    assertMatch(notes[0], /^Data: .*\. Samples: 160 to train with, 40 to validate with$/);
+    assertSentence("core/data/tables/split: data samples train", notes[0]);
     assertEquals(orders, { train: hashes[0], val: hashes[1] });
     const again = open(path, { validation_split: 0.2 });
     assertEquals([again.notes, again.orders], [notes, orders], "the same again");

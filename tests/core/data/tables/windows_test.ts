@@ -9,6 +9,7 @@ import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { askPeer } from "../../../peer.ts";
 import { range, settings } from "./help.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -79,10 +80,7 @@ Deno.test("windows equal numpy's slices, in memory and streamed from each layout
         const map = 5 * 6, wanted = now ? inputs.filter((_, i) => Math.floor(i / map) % 2 === 0) : inputs;
         assertEquals(all(train, "input"), wanted, what);
         assertEquals(all(train, "target"), targets, what);
-        assertMatch(
-          notes.join("\n"),
-          /No sample crosses a gap in time: between 2002-06-16 \(index 29\) and 2002-09-16 \(index 30\)/,
-        );
+        assertSentence("core/data/tables/windows: sample crosses gap", notes.join("\n"));
       }
     }
   }
@@ -305,9 +303,9 @@ Deno.test("a map's points divided at random are warned about, with the remedy", 
   }
   assertEquals((await open("maps.nc", data)).warnings, [], "whole maps are no neighbours in space");
   const days = { features: ["heat"], targets: ["time"] };
-  assertMatch(
+  assertSentence(
+    "core/data/tables/windows: neighbouring times day",
     (await open("daily.nc", days, "mlp")).warnings!.join(),
-    /neighbouring times of .*, 1 day apart in time, are divided at random.*--split time, --split blocks/,
   );
   assertEquals((await open("daily.nc", { ...days, split: "blocks" }, "mlp")).warnings, []);
 });
@@ -342,13 +340,13 @@ Deno.test("what can't be divided or forecast is a sentence with the remedy", asy
     await refused("maps.nc", { ...forecast, validate_on: "spring" }),
     /"spring" is no time: write it as 2010/,
   );
-  assertMatch(
+  assertSentence(
+    "core/data/tables/windows: samples train steps",
     await refused("maps.nc", { ...forecast, history: 40 }),
-    /no samples to train with.*40 steps, and targets up to 3 steps later/,
   );
-  assertMatch(
+  assertSentence(
+    "core/data/tables/windows: folds fold asks",
     await refused("maps.nc", { ...forecast, folds: 49 }),
-    /--folds 49 --fold 1 asks for 49 parts, and there are 48 values of time/,
   );
   assertMatch(
     await refused("maps.nc", { ...forecast, folds: 3, split: "fold:1/3" }),

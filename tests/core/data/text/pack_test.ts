@@ -11,6 +11,7 @@ import { decode, type Tokenizer } from "../../../../core/data/text/tokenizer.ts"
 import { inFolder } from "../../checkpoint/python.ts";
 import { hostileTexts } from "./hostile.ts";
 import { madeTokenizer } from "./made_tokenizer.ts";
+import { sentenceNamed } from "../../../sentences.ts";
 
 const DOCUMENTS = Array.from(
   { length: 60 },
@@ -162,13 +163,13 @@ Deno.test(
         "a.jsonl",
         '{"text": "a"}\n{"text": "b',
         {},
-        "a.jsonl:2 is no JSON, and each line should be an object with a text. The file ends there",
+        sentenceNamed("core/data/text/pack: jsonl json line"),
       ],
       [
         "a.jsonl",
         '{"body": "a", "n": 1}\n',
         {},
-        'a.jsonl:1 has no text "text" in it: name one of body with --text-field',
+        sentenceNamed("core/data/text/pack: jsonl text text"),
       ],
       ["a.jsonl", "[1]\n", {}, "each line should be an object such as"],
       ["a.jsonl", '{"text": "\\ud800"}\n', {}, "has half a character in it"],
@@ -218,7 +219,7 @@ Deno.test("a bad tokenizer is refused with what is wrong in it", () => {
     [changed((file) => file.model.vocab.a = -1), 'the token "a" has the number -1'],
     [
       changed((file) => file.model = { type: "WordPiece", vocab: {} }),
-      "it has a model of type WordPiece, and of tokenizer.json",
+      sentenceNamed("core/data/text/pack: model type wordpiece"),
     ],
     [changed((file) => file.model = { type: "Unigram", vocab: [] }), "a model of type Unigram"],
     [changed((file) => file.model.byte_fallback = true), "byte_fallback"],
@@ -245,10 +246,10 @@ Deno.test("a bad tokenizer is refused with what is wrong in it", () => {
     );
   }
   const badRanks: [string, string][] = [
-    [ranks.split("\n").slice(0, 99).join("\n"), "has no rank, so not every text could be written with it"],
+    [ranks.split("\n").slice(0, 99).join("\n"), sentenceNamed("core/data/text/pack: rank every text")],
     [`${ranks}\nYWFhYWFh`, "should be a token in base64 and its rank"],
     [`${ranks}\n***** 999`, 'has "*****", which is no base64'],
-    [`${ranks}\nYWFhYWFh 3`, "has a token or a rank (3) that an earlier line has"],
+    [`${ranks}\nYWFhYWFh 3`, sentenceNamed("core/data/text/pack: token rank earlier")],
   ];
   for (const [text, says] of badRanks) {
     assertStringIncludes(

@@ -14,6 +14,7 @@ import { narrow } from "../../../../ffi/ops.ts";
 import { keep, type Tensor } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder, python } from "../../checkpoint/python.ts";
+import { assertRefusal } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -108,10 +109,13 @@ Deno.test("more ranks than samples leave some ranks without a share", () => {
 Deno.test("a value that is not finite is refused with its sample", () => {
   const values = new Float32Array(5000 * 2);
   values[2 * 4321 + 1] = NaN;
-  const error = assertThrows(
-    () => measure(samples(tensor(values, [5000, 2]), tensor(new Float32Array(5000)), "regression", 1)),
-    UserError,
-    "made.npz: training sample 4321 (counted from 0) has NaN or infinity in it",
+  const error = assertRefusal(
+    "data",
+    "core/data/transforms/measure: made npz training",
+    assertThrows(
+      () => measure(samples(tensor(values, [5000, 2]), tensor(new Float32Array(5000)), "regression", 1)),
+      UserError,
+    ),
   );
   assertEquals(error.kind, "data");
 });

@@ -18,6 +18,7 @@ import { tensor, toNumbers } from "../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { askPeer } from "../../../peer.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -239,10 +240,7 @@ Deno.test("a label that is to be ignored has no share to give: its sample is nam
       UserError,
     );
     assertEquals(error.kind, "data");
-    assertStringIncludes(
-      error.message,
-      "Sample 5 has the label -100, which is none of the 4 classes, and --",
-    );
+    assertSentence("core/data/transforms/mix: sample label none", error.message);
   }
 });
 
@@ -263,13 +261,13 @@ for (
       "mixup of masks",
       { mixup: 1 },
       facts("segmentation"),
-      "--mixup is for samples with one target each, and here every pixel",
+      sentenceNamed("core/data/transforms/mix: mixup samples target"),
     ],
     [
       "cutmix of tokens",
       { cutmix: 1 },
       facts("language", [8], "i64"),
-      "--cutmix is for samples with one target each, and here every token",
+      sentenceNamed("core/data/transforms/mix: cutmix samples target"),
     ],
     [
       "one-hot tokens",

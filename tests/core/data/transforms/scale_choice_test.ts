@@ -13,6 +13,7 @@ import { manualSeed } from "../../../../ffi/context.ts";
 import { indexSelect, mul, randn } from "../../../../ffi/ops.ts";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
 import { open, settings } from "../../train/rig.ts";
+import { sentenceNamed } from "../../../sentences.ts";
 
 open();
 manualSeed(3n);
@@ -36,7 +37,7 @@ Deno.test("a regression of files by a built-in model has inputs and targets scal
     assertEquals(choice([], ofNumbers(), { loss }), "measured on", loss);
   }
   assertEquals(chosen().notes, [
-    "Inputs and targets are scaled to mean 0 and deviation 1 by the training samples (--normalise off leaves them as they are)",
+    sentenceNamed("core/data/transforms/scale_choice: inputs targets scaled"),
   ]);
 });
 
@@ -96,7 +97,9 @@ Deno.test("a run that goes on and new weights from a checkpoint have its numbers
   assertEquals(chosen(typed, ofNumbers(), { byDefault: false, saved: saved(false) }).data.mean, []);
   const taken = chosen([], ofNumbers(), { byDefault: false, saved: saved(false) });
   assertEquals(taken.data.mean.map(Number), numbers.mean);
-  assertEquals(taken.notes, ["Inputs and targets are scaled by the checkpoint's means and deviations"]);
+  assertEquals(taken.notes, [
+    sentenceNamed("core/data/transforms/scale_choice: inputs targets scaled checkpoint"),
+  ]);
   const other = ofNumbers({ input: randn([COUNT, 3]), target: randn([COUNT, 2]), outputs: 2 });
   assertEquals(choice([], other, { byDefault: false, saved: saved(false) }), "usual off");
 });

@@ -4,6 +4,7 @@ import { spreadOver, statisticsOf } from "../../../../core/data/transforms/stati
 import { tensor } from "../../../../ffi/make.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
+import { sentenceNamed } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -57,7 +58,9 @@ Deno.test(
       assertEquals([first.statistics, second.statistics, samples.reads], [MEASURED, MEASURED, 1]);
       assertStringIncludes(first.notes[0], `Statistics of 2 training samples, measured in `);
       assertStringIncludes(first.notes[0], `kept in ${folder}/cache/statistics/`);
-      assertEquals(second.notes, ["Statistics of 2 training samples, as measured before"]);
+      assertEquals(second.notes, [
+        sentenceNamed("core/data/transforms/statistics: statistics training samples"),
+      ]);
     }
     const there = [folder, inside].map((path) => [...Deno.readDirSync(path)].map(({ name }) => name).sort());
     assertEquals(there, [["a.npz", "cache", "images"], ["cats"]]);

@@ -9,6 +9,7 @@ import { setThreads } from "../../../../ffi/context.ts";
 import { liveTensors, scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { askPeer } from "../../../peer.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 useLibtorch();
 setThreads(1);
@@ -74,7 +75,7 @@ Deno.test("a channel that never varies is centred, and a note says so", () => {
   const notes: string[] = [];
   const values = valuesOf(plain, [3], { mean: [1, 2, 3], std: [0, 2, 0] }, notes)!;
   scope(() => assertEquals([...toNumbers(values(tensor([4, 4, 4], [1, 3])))], [3, 1, 1]));
-  assertEquals(notes, ["Channels 0, 2 (counted from 0) never vary: only the mean is subtracted there"]);
+  assertEquals(notes, [sentenceNamed("core/data/transforms/values: channels counted never")]);
 });
 
 Deno.test("a batch leaves no tensor behind but the result", () => {
@@ -97,7 +98,7 @@ Deno.test("the logarithm of values at or below minus the softening is refused wi
       toNumbers(valuesOf({ scaling: "log", softening }, [2], null)!(tensor(values, [1, 2])));
     const error = assertThrows(() => log([3, -2], 2), UserError);
     assertEquals(error.kind, "data");
-    assertStringIncludes(error.message, "values as low as -2, where that is not finite: use --scaling asinh");
+    assertSentence("core/data/transforms/values: values low finite", error.message);
     assertEquals([...log([0, -2], 2.5)].every(Number.isFinite), true);
   });
 });
@@ -111,7 +112,7 @@ for (
     [
       "two means for three channels",
       () => valuesOf(plain, [3, 8, 8], { mean: [1, 2], std: [1] }),
-      "Samples of [3, 8, 8] have 3 channels, but there are 2 values of mean to normalise with (--mean",
+      sentenceNamed("core/data/transforms/values: samples channels values"),
     ],
     [
       "ImageNet's figures for one channel",

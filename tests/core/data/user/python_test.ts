@@ -9,6 +9,7 @@ import { scope, toNumbers } from "../../../../mod.ts";
 import { eventsOf, inTemp, run, succeed, TINY } from "../../../integration/program.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { peer } from "../../../peer.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 useLibtorch();
 const python = Deno.env.get("HPCTRAIN_PYTHON") ?? "python3";
@@ -130,10 +131,7 @@ class Own:
       const { open } = await sourcesOf(folder, DATA("[([0.0], [1.0, 2.0]), ([0.0, 1.0], [1.0, 2.0])]"));
       const { train } = open();
       const unlike = assertThrows(() => train.raw(plainPart([0, 1], 0)), Error);
-      assertMatch(
-        unlike.message,
-        /sample 0 has the shape \[1\] and sample 1 \[2\]: all must be alike, so pad or cut them\.$/,
-      );
+      assertSentence("core/data/user/python: sample shape sample", unlike.message);
       const dying = (await sourcesOf(folder, sample("if i == 2: os._exit(9)"))).open().train;
       assertMatch(
         assertThrows(() => dying.raw(plainPart([2], 0)), Error).message,
@@ -190,6 +188,6 @@ Deno.test("a Python data set trains in threads and without, goes on, is predicte
 
     Deno.writeTextFileSync(join(cwd, "own.py"), "# changed\n", { append: true });
     const refused = await run(["eval", checkpoint], { cwd });
-    assertMatch(refused.stderr, /names own\.py, which is not what the run was made with .* so it is not run/);
+    assertSentence("core/data/user/python: names own run", refused.stderr);
     assertEquals(refused.code, 2);
   }));

@@ -19,6 +19,7 @@ import { openUserFile } from "../../../../core/models/user/file.ts";
 import * as library from "../../../../mod.ts";
 import { inTemp } from "../../../integration/program.ts";
 import { useLibtorch } from "../../../libtorch.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 useLibtorch();
 const { scope, toNumbers } = library;
@@ -134,7 +135,7 @@ Deno.test("a sample that is not finite is named", () =>
   }));
 
 const MISTAKES: readonly (readonly [string, string, string])[] = [
-  ["rows of another shape", "", "the rows of all samples must be alike. Pad or cut them."],
+  ["rows of another shape", "", sentenceNamed("core/data/user/reader: rows samples must")],
   ["random numbers of libtorch's", "if (epoch === 1) ops.randn([2]);", "ops.randn draws from the generator"],
 ];
 for (const [what, batch, said] of MISTAKES) {
@@ -152,14 +153,14 @@ Deno.test("a file that changes before a thread opens it is refused, and so are s
   await inThreads(reading(""), {}, (source, path) => {
     Deno.writeTextFileSync(path, reading("// another"));
     const { message } = assertThrows(() => readAll(source, PARTS, 1), UserError);
-    assertEquals(message, `${path} was changed while it was being opened: start the run again.`);
+    assertSentence("core/data/user/reader: changed while being", message, { path });
   });
   await inThreads(
     reading("").replace("length: 41", "length: performance.now() * 1000 | 0 || 1"),
     {},
     (source) => {
       const { message } = assertThrows(() => readAll(source, [plainPart([0])], 1), UserError);
-      assertStringIncludes(message, "What the function gives must be the same whenever it is called");
+      assertSentence("core/data/user/reader: function gives must", message);
     },
   );
 });

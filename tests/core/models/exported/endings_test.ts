@@ -19,6 +19,7 @@ import { manualSeed } from "../../../../ffi/context.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
 import { open, rig, run, settings } from "../../train/rig.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 open();
 const STEPS = 6;
@@ -113,7 +114,7 @@ Deno.test("what a graph's softmax gives is predicted as it is, where its logits 
 Deno.test("sigmoids of several classes are warned of, for cross entropy is another loss in PyTorch as well", () => {
   const { losses, said } = train("several", classes);
   losses.forEach((loss, i) => assertAlmostEquals(loss, answers.several[i], 2e-6, `step ${i}`));
-  assertStringIncludes(said, "ends in sigmoid, and the data has a class for each sample");
+  assertSentence("core/models/exported/endings: ends sigmoid data", said);
 });
 
 Deno.test("bce of logarithms of probabilities, and a sigmoid that writes over its logits, are refused by name", () => {
@@ -130,7 +131,7 @@ Deno.test("outputs that nothing takes are named, and many more numbers than clas
   const vae = opened("vae", of(10));
   assertStringIncludes(vae.describe(), "Outputs that nothing takes: ");
   assertMatch(vae.describe(), /: \S+ \[any, 2\], \S+ \[any, 2\]; the loss takes \S+ \[any, 40\]$/m);
-  const warning = "gives 40 numbers for each sample (its first output), and the data has 10 classes";
+  const warning = sentenceNamed("core/models/exported/endings: gives numbers sample");
   assertStringIncludes(vae.warnings.join("\n"), warning);
   const wide = opened("vae", of(20)); // not much wider
   assertEquals(wide.warnings, []);
@@ -142,14 +143,11 @@ Deno.test("outputs that nothing takes are named, and many more numbers than clas
 Deno.test("maps with fewer scores than classes are refused before they are trained", () => {
   opened("few", map).root.free();
   const { message } = assertThrows(() => opened("few", { ...map, outputs: 5 }), UserError);
-  assertStringIncludes(message, "the model gives 2 numbers per sample, and the data has 5 classes");
+  assertSentence("core/models/exported/endings: model gives numbers", message);
 });
 
 Deno.test("an input that was sparse in Python is said to be dense here", () => {
   const model = opened("sparse", of(4));
-  assertStringIncludes(
-    model.describe(),
-    "was exported with a sparse tensor as x, and data is given to it dense",
-  );
+  assertSentence("core/models/exported/endings: exported sparse tensor", model.describe());
   model.root.free();
 });

@@ -13,6 +13,7 @@ import { tensor, toNumbers } from "../../../../ffi/make.ts";
 import { reshape } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { open } from "../../train/rig.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 open();
 let slot = 0;
@@ -95,33 +96,18 @@ Deno.test("what does not fit is told with the input, the column and both shapes"
   const said = (inputs: UserInput[], asked: string[] = [], facts = flat) =>
     assertThrows(() => taken(inputs, asked, facts), UserError).message;
   const row = input("row", [3]), map = input("map", [2, 2]);
-  assertStringIncludes(
-    said([row, input("mask", [2])]),
-    "the data lacks its input mask: the columns are map, t, kind, row",
-  );
-  assertStringIncludes(said([row, map], ["rows=row"]), 'has no input "rows" (--inputs). Did you mean "row"?');
-  assertStringIncludes(
-    said([row, map], ["row=raw"]),
-    'its input row is to take "raw" (--inputs), which is no column',
-  );
-  assertStringIncludes(said([row, map], ["row=map"]), "takes samples of shape [3], and map [2, 2] is given");
+  assertSentence("core/models/exported/inputs: data lacks input", said([row, input("mask", [2])]));
+  assertSentence("core/models/exported/inputs: input rows inputs", said([row, map], ["rows=row"]));
+  assertSentence("core/models/exported/inputs: input row take", said([row, map], ["row=raw"]));
+  assertSentence("core/models/exported/inputs: takes samples shape", said([row, map], ["row=map"]));
   assertStringIncludes(said([row, map], ["row=row", "map"]), "can't take row [3] and map [2, 2] together");
-  assertStringIncludes(
-    said([input("row", [3], "i64"), map]),
-    "its input row is whole numbers (i64), and the column row is floating",
-  );
+  assertSentence("core/models/exported/inputs: input row whole", said([input("row", [3], "i64"), map]));
   assertStringIncludes(said([row, map], ["row"]), '--inputs begins with "row": say which input');
   assertStringIncludes(said([row, map], ["row=t", "row=row"]), "--inputs names the input row of m.pt2 twice");
   assertStringIncludes(said([row, map], ["row="]), "--inputs gives row of m.pt2 no column");
-  assertStringIncludes(
-    said([input("x", [9])]),
-    "takes one tensor, and the data's columns have different shapes (map [2, 2]",
-  );
+  assertSentence("core/models/exported/inputs: takes tensor data", said([input("x", [9])]));
   const bare: Facts = { task: "regression", input: { shape: [9], dtype: "f32" }, outputs: 1 };
-  assertStringIncludes(
-    said([row, map], [], bare),
-    "forward takes 2 tensors (row, map), and this data has one field",
-  );
+  assertSentence("core/models/exported/inputs: forward takes tensors", said([row, map], [], bare));
 });
 
 Deno.test("dimensions of 1 are put in or left out, all others must be the same", () => {

@@ -16,6 +16,7 @@ import { keep, liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts
 import { askPeer } from "../../../peer.ts";
 import { open, rig, run, settings } from "../../train/rig.ts";
 import { bits, STEPS } from "./training.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 open();
 const folder = Deno.makeTempDirSync();
@@ -172,10 +173,7 @@ Deno.test("what evaluation draws depends on the seed and the sample alone, whate
   const samples = Array.from({ length: 8 }, (_, i) => whole.slice(3 * i, 3 * i + 3).join());
   assertEquals(new Set(samples).size, 8);
   assertEquals(model.warnings.length, 5);
-  assertStringIncludes(
-    model.warnings[0],
-    "Its predictions depend on them, and they on the seed and the sample alone",
-  );
+  assertSentence("core/models/exported/judged: predictions depend seed", model.warnings[0]);
   x.free();
   model.root.free();
 });
@@ -204,27 +202,21 @@ Deno.test("--loss takes another loss over the prediction, and graph only where t
   assertEquals(lossFor(model, "auto", plain, classes).name, "graph");
   assertEquals(lossFor(model, "graph", plain, classes).name, "graph");
   assertEquals(lossFor(model, "cross_entropy", plain, classes), plain);
-  assertStringIncludes(
-    model.describe(),
-    "The graph has a loss of its own, which takes the targets as labels",
-  );
+  assertSentence("core/models/exported/judged: graph loss own", model.describe());
   const nothing = assertThrows(() => lossFor(alone, "cross_entropy", plain, classes), UserError);
-  assertStringIncludes(
-    nothing.message,
-    "forward gives its loss alone, so --loss cross_entropy has nothing to judge",
-  );
+  assertSentence("core/models/exported/judged: forward gives loss", nothing.message);
   const none = assertThrows(
     () => lossFor({ ...model, loss: null } as ExportedModel, "graph", plain, classes),
     UserError,
   );
-  assertStringIncludes(none.message, "--loss graph takes the loss that an exported program (.pt2) has");
+  assertSentence("core/models/exported/judged: loss graph takes", none.message);
   for (const { root } of [model, alone]) root.free();
 });
 
 Deno.test("a prediction that hangs on the targets, and a loss of many numbers, are refused in a sentence", () => {
   const said = (name: string) => assertThrows(() => opened(name), UserError).message;
   assertStringIncludes(said("teacher"), "its output logits depends on the targets (labels)");
-  assertStringIncludes(said("each"), "its output loss has 1 dimensions, and a loss is one number");
+  assertSentence("core/models/exported/judged: output loss dimensions", said("each"));
 });
 
 Deno.test("a decoder that shifts its labels is told which input to take, and with that it is opened", () => {
@@ -247,9 +239,6 @@ Deno.test("targets that the graph's loss can't take are refused with both shapes
     () => scope(() => void run(r, [{ input: row(), target: randn([8, 4]) }])),
     UserError,
   );
-  assertStringIncludes(
-    error.message,
-    "its input labels takes the targets as i64[any], and they are f32[8, 4]",
-  );
+  assertSentence("core/models/exported/judged: input labels takes", error.message);
   r.model.root.free();
 });

@@ -12,6 +12,7 @@ import { liveTensors, scope } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
 import { open, rig, run } from "../../train/rig.ts";
 import { bits, STEPS } from "./training.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 open();
 const folder = Deno.makeTempDirSync();
@@ -92,5 +93,5 @@ Deno.test("forward that moves what is trained, or what it predicts from after it
   for (const name of ["moved", "moved_decomposed"]) {
     assertStringIncludes(said(name), "forward writes to a parameter that is trained");
   }
-  assertStringIncludes(said("overwritten"), "forward writes over what its loss has looked at before");
+  assertSentence("core/models/exported/memories: forward writes loss", said("overwritten"));
 });

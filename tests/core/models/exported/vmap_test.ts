@@ -12,6 +12,7 @@ import { askPeer } from "../../../peer.ts";
 import { open, rig, run } from "../../train/rig.ts";
 import { entriesOf, writeEntries } from "./fuzz.ts";
 import { bits, evaluated, opened, STEPS, train, type Trained } from "./training.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 interface Answers {
   readonly answers: Trained[];
@@ -92,10 +93,7 @@ Deno.test("a libtorch without these functions of C++ refuses vmap once, with wha
   native.unwrapAtLevel = null;
   try {
     const { message } = assertThrows(() => exportedModel(pathOf("nested")), UserError);
-    assertStringIncludes(
-      message,
-      "torch.vmap is not run by this libtorch: call program.run_decompositions()",
-    );
+    assertSentence("core/models/exported/vmap: torch vmap run", message);
     assertStringIncludes(message, "an operation of this graph can't be run");
   } finally {
     native.unwrapAtLevel = unwrapAtLevel;

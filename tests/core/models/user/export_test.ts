@@ -11,6 +11,7 @@ import { batchOf, plainPart } from "../../../../core/data/source/source.ts";
 import * as library from "../../../../mod.ts";
 import { inTemp } from "../../../integration/program.ts";
 import { useLibtorch } from "../../../libtorch.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 useLibtorch();
 const { scope, tensor, toNumbers } = library;
@@ -30,17 +31,17 @@ const modelOf = (file: UserFile) => userModel(file, FACTS, 1, config.model);
 const NO_MODULE: readonly (readonly [string, string])[] = [
   ["export const a = 1, b = 2;", "it exports a, b and no default. LIKE THIS."],
   ["export {};", "it exports nothing. LIKE THIS."],
-  ["export default { layers: 3 };", "its default export is an object with layers. LIKE THIS."],
+  ["export default { layers: 3 };", sentenceNamed("core/models/user/export: default export object")],
 ];
 for (const [text, said] of NO_MODULE) {
   Deno.test(`a file is refused where ${said.replace(" LIKE THIS.", "")}`, async () => {
     const { message } = await assertRejects(() => opened(text, () => {}), UserError);
-    assertStringIncludes(message, `own.ts should export a function that makes the model, and ${said}`);
+    assertSentence("core/models/user/export: own should export", message, { said });
   });
 }
 
 const NO_MODEL: readonly (readonly [string, string, string])[] = [
-  ["a number", "export default () => 3;", "the function returned the number 3, and not a model."],
+  ["a number", "export default () => 3;", sentenceNamed("core/models/user/export: function returned number")],
   ["a Promise", "export default async ({ nn }) => new nn.Linear(2, 1);", "is async, and it must not be"],
   [
     "no forward",
@@ -50,7 +51,7 @@ const NO_MODEL: readonly (readonly [string, string, string])[] = [
   [
     "a class",
     "export default class Net {};",
-    "its default export is the class Net, and not a function. LIKE THIS.",
+    sentenceNamed("core/models/user/export: default export class"),
   ],
   [
     "two tensors of one name",
@@ -110,7 +111,7 @@ Deno.test("a loss and metrics are the mean over a batch, and anything but one nu
     scope(() => {
       const a = tensor([1, 2], [2, 1]);
       const { message } = assertThrows(() => userLoss(file, FACTS).apply(a, a), UserError);
-      assertStringIncludes(message, "own.ts: the loss gave a tensor of 2 x 1, and it must give one number");
+      assertSentence("core/models/user/export: own loss gave", message);
     }));
   await opened(
     "export default ({ ops }) => ({ most: (a) => ops.maxValue(a), least: (a) => ops.minValue(a) });",
@@ -150,7 +151,7 @@ Deno.test("what forward returns must be a tensor", () =>
         () => library.forward(modelOf(file), tensor([1, 2], [1, 2])),
         UserError,
       );
-      assertStringIncludes(message, "forward(x) of Net returned a list of 1, and it must be one tensor.");
+      assertSentence("core/models/user/export: forward net returned", message);
     },
   ));
 
@@ -207,6 +208,6 @@ Deno.test("rows that are not those asked for are told", () =>
           const { train } = userData(file, config.data, 0);
           train.raw(plainPart([0, 1]));
         }), UserError).message;
-      assertStringIncludes(said, "own.ts: train.batch was asked for 2 samples and gave");
+      assertSentence("core/models/user/export: own train batch", said);
     },
   ));

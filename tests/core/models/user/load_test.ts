@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import { UserError } from "../../../../core/base/errors.ts";
 import { asMistake, loadFile, sourcePosition } from "../../../../core/models/user/file.ts";
 import { inTemp } from "../../../integration/program.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 type Files = Readonly<Record<string, string>>;
 
@@ -56,10 +57,7 @@ Deno.test("an error in a file, or in one that it imports, is told with its own l
     assertEquals(sourcePosition(here), { path: path("a.ts"), line: 6, column: 41 });
     const there = asMistake(thrownBy(exports.there as () => void)) as UserError;
     assert(there instanceof UserError);
-    assertStringIncludes(
-      there.message,
-      `${path("b.ts")}:3:29: TypeError: Cannot read properties of undefined`,
-    );
+    assertSentence("core/models/user/load: typeerror cannot read", there.message, { ts: path("b.ts") });
   }));
 
 Deno.test("an error that no user's file is on the way of is left as it is", () => {
@@ -75,14 +73,14 @@ const REFUSED: readonly (readonly [string, string, string])[] = [
   [
     "a package",
     'import x from "npm:lodash";\nexport default x;\n',
-    "imports npm:lodash, and a file given to hpctrain can import only files beside it",
+    sentenceNamed("core/models/user/load: imports npm lodash"),
   ],
   [
     "a file that is not there",
     'import { x } from "./none.ts";\nexport default x;\n',
     "a.ts imports, is not there.",
   ],
-  ["a circle", 'import "./a.ts";\n', "files that import each other in a circle can't be loaded"],
+  ["a circle", 'import "./a.ts";\n', sentenceNamed("core/models/user/load: files import other")],
 ];
 
 for (const [what, text, said] of REFUSED) {

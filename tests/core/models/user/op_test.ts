@@ -4,6 +4,7 @@ import { backward, gradSlotOf, requireGrad, takeGrad } from "../../../../ffi/aut
 import { NativeError } from "../../../../ffi/errors.ts";
 import { liveTensors, scope, Tensor } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
+import { sentenceNamed } from "../../../sentences.ts";
 
 useLibtorch();
 
@@ -73,13 +74,13 @@ Deno.test(
 
 Deno.test("a name that libtorch does not have, or has with an overload, is refused with what there is", () => {
   refused(() => ops.op("logsumexpp"), "logsumexpp: this libtorch has no such operation");
-  refused(() => ops.op("mul"), 'this libtorch has no such operation, but "mul.Tensor", "mul.Scalar"');
+  refused(() => ops.op("mul"), sentenceNamed("core/models/user/op: libtorch such operation"));
 });
 
 Deno.test("an argument that does not fit is named, with what the operation takes, and leaves no tensor behind", () => {
   const x = ops.tensor([1, 2, 3]), live = liveTensors();
   const wrong = <T>(value: unknown) => value as T;
-  refused(() => ops.relu(wrong(2)), "relu: self is 2; its arguments are relu(Tensor self) -> Tensor");
+  refused(() => ops.relu(wrong(2)), sentenceNamed("core/models/user/op: relu self arguments"));
   refused(() => ops.mul(x, wrong("two")), 'other is "two"', "mul.Tensor(Tensor self, Tensor other)");
   refused(() => ops.mul(x, wrong(undefined)), "other is left out");
   refused(() => ops.matmul(wrong(null), x), "self is null");

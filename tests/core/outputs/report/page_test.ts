@@ -21,6 +21,7 @@ import { packMap } from "../../../../core/run/diagnostics.ts";
 import { readRun } from "../../../../core/run/run_data.ts";
 import { makeRun } from "../../run/made_run.ts";
 import { dataOf, diagnosticsOf, textOf } from "./reports.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 const done = { state: "done", why: "Finished" } as const;
 
@@ -63,12 +64,12 @@ Deno.test("a measure stands beside its baseline, and one that does not beat it h
     data.bestMetrics = { accuracy };
     return textOf(summarySection(data, done, found));
   };
-  assertMatch(said(0.9), /It learned\. .*Accuracy is 90\.0%, against 83\.3% for always answering “cat”\./);
-  assertMatch(said(0.8), /It does not beat its baseline yet\. .*Accuracy is 80\.0%, against 83\.3%/);
+  assertSentence("core/outputs/report/page: learned accuracy against", said(0.9));
+  assertSentence("core/outputs/report/page: does beat baseline", said(0.8));
   data.bestMetrics = { r2: -0.2 };
-  assertMatch(
+  assertSentence(
+    "core/outputs/report/page: against always predicting",
     textOf(summarySection(data, done, null)),
-    /R² is -0\.200, against 0 for always predicting the mean/,
   );
   // The harder one of two forecasts is the baseline, and errors are in the target's own units.
   data.bestMetrics = { rmse: 0.5, rmse_in_units: 2, r2: 0.9, skill_persistence: 0.5, skill_climatology: 0.2 };
@@ -96,22 +97,19 @@ Deno.test("a forecast at several leads says from which lead on it beats persiste
   assert(!late.includes("It learned"), late);
   assertMatch(said([0.1, 0.2]), /It learned\. .* It beats persistence at every lead\./);
   assertMatch(said([-0.1, 0]), /It does not beat persistence at any lead\. +The validation loss fell/);
-  assertMatch(said([0.2, -0.1, 0.3]), /It beats persistence at the leads 1, 3, and not at 2\./);
+  assertSentence("core/outputs/report/page: beats persistence leads", said([0.2, -0.1, 0.3]));
   assert(!said([0.3]).includes("persistence at"), "the headline compares a single lead");
   data.bestMetrics = { rmse: 2, skill_persistence: -0.3 };
-  assertMatch(said([-0.5, 0.1]), /It does not beat its baseline yet\. .* from lead 2 on, and not before\./);
+  assertSentence("core/outputs/report/page: does beat baseline yet", said([-0.5, 0.1]));
 });
 
 Deno.test("the mean of an epoch and the loss of a step are never under one name", () => {
   const data = dataOf({}), [mean, step] = [0.0969, 0.1295];
   data.curves.get("epoch_loss")!.last = mean;
   data.curves.get("loss")!.last = step;
-  assertMatch(
-    textOf(summarySection(data, done, null)),
-    /Training loss 0\.0969 as the mean of the last epoch, 0\.1295 at the last step logged/,
-  );
+  assertSentence("core/outputs/report/page: training loss mean", textOf(summarySection(data, done, null)));
   const columns = textOf(comparison([data, dataOf({ seed: 2 })], [done, done]));
-  assertMatch(columns, /training loss, last step training loss, mean of last epoch /);
+  assertSentence("core/outputs/report/page: training loss last", columns);
   assertMatch(columns, / 0\.130 0\.097 /);
   data.best = null;
   assertMatch(textOf(summarySection(data, done, null)), /Training loss, last step 0\.130/);
@@ -127,19 +125,13 @@ Deno.test("a run that overfits, never falls, has one evaluation or none says so"
       Object.assign(data, { best: { loss, step: 100 * epoch, epoch }, bestMetrics: {} });
       return textOf(summarySection(data, done, null));
     };
-  assertMatch(val([2, 1, 1.5]), /fell from 2\.000 to 1\.000 by step 200 .* It has risen to 1\.500 since/);
-  assertMatch(
-    val([1, 1.2, 1.3]),
-    /It did not learn\. The validation loss has not fallen below 1\.000, of step 100\./,
-  );
-  assertMatch(
-    val([2]),
-    /The training loss of a step fell from .* One evaluation, at step 100: validation loss 2\.000\./,
-  );
+  assertSentence("core/outputs/report/page: fell step risen", val([2, 1, 1.5]));
+  assertSentence("core/outputs/report/page: did learn validation", val([1, 1.2, 1.3]));
+  assertSentence("core/outputs/report/page: training loss step", val([2]));
   const short = dataOf({ steps: 5, epochs: 1 });
-  assertMatch(
+  assertSentence(
+    "core/outputs/report/page: learned training loss",
     textOf(summarySection(short, done, null)),
-    /It learned\. The training loss of a step fell from .* in 5 steps\./,
   );
 });
 
@@ -150,10 +142,7 @@ Deno.test("a run that failed says where its loss was no number, and in which lay
     ...{ parameter: "layers.0.weight", of: "gradient" },
   };
   const failed = { state: "failed", why: "The loss became NaN" } as const;
-  assertMatch(
-    textOf(summarySection(data, failed, null)),
-    /The loss became NaN at step 5, in epoch 1\. The first gradient that is not finite belongs to layers\.0\.weight , in the layer layers\.0 \./,
-  );
+  assertSentence("core/outputs/report/page: loss became nan", textOf(summarySection(data, failed, null)));
   // Of a run that never logged a step there is a page as well.
   assertStringIncludes(
     await reportPage([dataOf({ steps: 0, epochs: 1 })], 1_790_000_900),
@@ -213,10 +202,7 @@ Deno.test("settings have their origins, those of one's own first; a command is g
     ...{ name: "NVIDIA H100", capability: "9.0", tf32: true, channels_last: true, cudnn: "9.26.0" },
     ...{ cudnn_searches: true, attention: ["flash"], held_by_others: 0 },
   };
-  assertStringIncludes(
-    textOf(environmentSection(data)!),
-    "GPU NVIDIA H100, capability 9.0; TF32 products, cuDNN 9.26.0 searching its fastest kernels, channels last, flash",
-  );
+  assertSentence("core/outputs/report/page: gpu nvidia capability", textOf(environmentSection(data)!));
   assertEquals(warningsSection(data), null);
 });
 

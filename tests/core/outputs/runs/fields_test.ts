@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { differing, filtered, shortNames, sorted } from "../../../../core/outputs/runs/fields.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { madeRow } from "./made.ts";
+import { sentenceNamed } from "../../../sentences.ts";
 
 const LR = "training.optimizer.learning_rate";
 const settings = (lr: string, name = "gpt") => ({
@@ -73,7 +74,7 @@ Deno.test("a filter that means nothing is a sentence with what would", () => {
   const refused = (filter: string, said: string) => assertThrows(() => named([filter]), UserError, said);
   refused("logs", "is no filter. Write NAME=VALUE");
   refused("sate=done", 'No run here has a "sate". Did you mean "state"?');
-  refused("type=adamw", "type may be each of training.optimizer.type, training.scheduler.type");
+  refused("type=adamw", sentenceNamed("core/outputs/runs/fields: type may training"));
   refused("val_loss<good", "good can't be compared with val_loss");
   refused("time>2ep", "2ep can't be compared with time");
   refused("best=", "nothing can't be compared with best");

@@ -19,6 +19,7 @@ import {
   writeStrange,
 } from "./made_runs.ts";
 import { seenBelow } from "./viewers.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 const PATHS = {
   tensorboard: (folder: string) => folder,
@@ -147,16 +148,15 @@ Deno.test({
 });
 
 Deno.test("an unknown name of --track is refused with those there are, and each of those is an output", async () => {
-  assertThrows(
-    () => resolveSettings({ argv: ["--track", "csv,tensorbord"], env: {} }),
-    Error,
-    `must be one or more of ${TRACKS.join(", ")}, with commas between them, but got ["csv","tensorbord"]. ` +
-      'Did you mean "tensorboard"?',
+  assertSentence(
+    "core/outputs/tracked/tracked: must commas between",
+    assertThrows(() => resolveSettings({ argv: ["--track", "csv,tensorbord"], env: {} }), Error),
+    { join: TRACKS.join(", ") },
   );
   assertEquals(resolveSettings({ argv: [], env: { HPCTRAIN_TRACK: "csv" } }).config.output.track, ["csv"]);
   assertEquals((await trackedOutputs(["csv"])).length, 1);
   assertEquals((await trackedOutputs(TRACKS)).length, TRACKS.length);
 });
 
-Deno.test("checksums are CRC-32C", () =>
+Deno.test("crc32c gives the published check value of CRC-32C", () =>
   assertEquals(crc32c(new TextEncoder().encode("123456789")), 0xe3069283));

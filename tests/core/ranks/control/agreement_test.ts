@@ -3,6 +3,7 @@ import type { Client } from "../../../../core/ranks/control/client.ts";
 import type { FirstError } from "../../../../core/ranks/control/failure.ts";
 import type { Agreed, ToRank } from "../../../../core/ranks/control/messages.ts";
 import { withJob } from "./job.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 /** The next message of that kind. */
 function heard<Is extends ToRank["is"]>(client: Client, is: Is) {
@@ -64,10 +65,7 @@ Deno.test("ranks that wait at a barrier hear that one has ended, and which", () 
     const error = heard(clients[0], "error");
     clients[2].send({ is: "goodbye" });
     for (const rank of [0, 1]) clients[rank].send({ is: "barrier", n: 1, name: "the last save" });
-    assertMatch(
-      (await error()).error.othersSentence,
-      /^Rank 2 on node0 has ended, and the others wait for it at "the last save"\./,
-    );
+    assertSentence("core/ranks/control/agreement: rank node ended", (await error()).error.othersSentence);
   }));
 
 Deno.test("a barrier that one rank does not come to ends the job and names it", () =>

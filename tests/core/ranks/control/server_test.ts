@@ -1,6 +1,7 @@
 import { cpuUsage } from "node:process";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { refusal, withJob } from "./job.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 Deno.test("1,000 ranks meet in under 5 seconds and all know the same hosts", () =>
   withJob(1000, {}, async (job) => {
@@ -32,8 +33,7 @@ Deno.test("a rank of another version ends the job in a sentence that names both"
   withJob(2, {}, async (job) => {
     const zero = refusal(job.rank(0));
     const versions = { hpctrain: "0.0.9", libtorch: "2.15.0" };
-    const sentence = "Rank 1 on node0 runs hpctrain 0.0.9, Rank 0 on node0 hpctrain 0.1.0: start the same " +
-      "executable on every node.";
+    const sentence = sentenceNamed("core/ranks/control/server: rank node runs");
     assertEquals(await refusal(job.rank(1, { versions })), sentence);
     assertEquals(await zero, sentence);
   }));
@@ -44,19 +44,14 @@ Deno.test("a rank with other settings ends the job in a sentence that names them
     const other = refusal(
       job.rank(1, {}, { "training.batch_size": 32, "training.seed": 1, "data.type": "csv" }),
     );
-    assertEquals(
-      await other,
-      'Rank 1 on node0 was started with other settings than Rank 0 on node0: data.type is "csv" there and not set ' +
-        "here, training.batch_size is 32 there and 64 here. Start every rank with the same flags, files and " +
-        "environment.",
-    );
+    assertSentence("core/ranks/control/server: rank node started", await other);
     assertEquals(await zero, await other);
   }));
 
 Deno.test("a rank that comes when all are here is turned away, and the job goes on", () =>
   withJob(2, {}, async (job) => {
     const [zero, one] = await Promise.all([job.rank(0), job.rank(1)]);
-    assertMatch(await refusal(job.rank(1)), /^Rank 1 came when all 2 ranks of this job were here/);
+    assertSentence("core/ranks/control/server: rank came when", await refusal(job.rank(1)));
     assertMatch(job.lines[0], /refused a connection from 127.0.0.1, which sent a rank although all are here/);
     const passed = Promise.withResolvers<void>();
     zero.listen((message) => message.is === "passed" && passed.resolve());
@@ -96,11 +91,7 @@ Deno.test("a rank that ends without a goodbye is named to all others, with where
     await clients[2].flushed();
     clients[2].close();
     for (const sentence of await Promise.all(told)) {
-      assertEquals(
-        sentence,
-        "Rank 2 on node0 is gone: its process ended without a word (killed, or out of memory?). It was in forward, " +
-          "at step 12.",
-      );
+      assertSentence("core/ranks/control/server: rank node gone", sentence);
     }
   }));
 
@@ -120,7 +111,7 @@ Deno.test("the first failure is the one that counts", () =>
       cause,
       sentence: "images/3.jpg: is not an image.",
       code: 3,
-      othersSentence: "Rank 1 on node0 failed first, at step 7: images/3.jpg: is not an image.",
+      othersSentence: sentenceNamed("core/ranks/control/server: rank node failed"),
       othersCode: 5,
       namesRank: true,
     });

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { accept, closeSocket, listen, sendBytes } from "../../../../ffi/ranks/tcp.ts";
 import type { TcpPeer } from "../../../../core/ranks/cpu/tcp.ts";
 import type { Outcome } from "./meet_thread.ts";
+import { sentenceNamed } from "../../../sentences.ts";
 
 const KEY = new Uint8Array(32).fill(7);
 closeSocket(listen(true)!.descriptor); // the library stays open, once it is
@@ -95,7 +96,7 @@ Deno.test("strangers that say nonsense, nothing, half of it, or that they are ra
   shut([...first.slice(0, 2), ...first.slice(7), ...crowd]);
   assertEquals(sums(outcomes), [11, 11]);
   assertEquals(outcomes[0].said, [
-    "The port by which ranks connect refused a connection from 127.0.0.1, which is no rank of this run.",
+    sentenceNamed("core/ranks/cpu/meet: port ranks connect"),
   ]);
 });
 

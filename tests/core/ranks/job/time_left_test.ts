@@ -1,6 +1,7 @@
 // The time that a job has left, asked rarely and counted down; and when it is too short to go on.
 import { assert, assertEquals } from "@std/assert";
 import { askProgram, jobIn, openRemainingTime, timeIsShort } from "../../../../core/ranks/job/scheduler.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 const env = { SLURM_JOB_ID: "17" };
 const job = jobIn(env)!;
@@ -54,12 +55,12 @@ Deno.test("a program that is missing, or fails, has said nothing, and one that r
 Deno.test("a run stops when two saves and a margin no longer fit, with the numbers in the reason", () => {
   const of = (left: number, limit: number | null, save: number) => timeIsShort({ left, limit }, save);
   assertEquals(of(113, 3600, 41), null);
-  assertEquals(of(111, 3600, 41), "111 s of the job's 3600 s are left and a save takes 41 s");
+  assertSentence("core/ranks/job/time_left: job left save", of(111, 3600, 41));
   assertEquals(of(31, 3600, 0.2), null);
-  assertEquals(of(30.2, 3600, 0.2), "30 s of the job's 3600 s are left and a save takes less than 1 s");
+  assertSentence("core/ranks/job/time_left: job left save takes", of(30.2, 3600, 0.2));
   // A minute would be over before it has begun.
   assertEquals(of(7, 60, 0.4), null);
-  assertEquals(of(6.5, 60, 0.4), "6 s of the job's 60 s are left and a save takes less than 1 s");
+  assertSentence("core/ranks/job/time_left: job left save takes less", of(6.5, 60, 0.4));
   assertEquals(of(20, null, 5), "20 s are left and a save takes 5 s");
   assertEquals(of(Infinity, Infinity, 100), null);
   assert(of(0, 3600, 0)!.startsWith("0 s"));

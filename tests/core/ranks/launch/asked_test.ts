@@ -2,6 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { readLaunchOptions } from "../../../../commands/run/launch.ts";
 import { UserError } from "../../../../core/base/errors.ts";
+import { sentenceNamed } from "../../../sentences.ts";
 
 const PLAIN = { nodes: 1, nodeRank: 0, master: null, maxRestarts: 0, ranksPerGpu: 1, aside: false };
 
@@ -86,7 +87,7 @@ Deno.test("torchrun's spellings mean the same, with dashes or underscores", () =
 
 for (
   const [words, sentence] of [
-    [["-n", "0"], '-n is "0": a whole number from 1 on is expected, or gpu, cpu, numa or auto.'],
+    [["-n", "0"], sentenceNamed("core/ranks/launch/asked: whole number expected")],
     [["-n"], "--n needs"],
     [["-n=2", "--gpus-per-node=4"], "-n 2 and --gpus-per-node 4 are two numbers of ranks"],
     [

@@ -1,6 +1,7 @@
 // Which rank failed first, by what ranks and MPI's launchers left.
 import { assertEquals, assertMatch } from "@std/assert";
 import { judgeEnds, type RankEnd } from "../../../../core/ranks/launch/verdict.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 const HERE = { host: "node1", launcher: "", stop: null, step: 12, memory: null };
 const end = (
@@ -29,7 +30,7 @@ Deno.test("the first failure counts, in the words of the rank, wherever it ran",
     end(1, 20, [6, "the loss is NaN.", 19]),
     end(2, 25, null),
   ];
-  const sentence = "Rank 1 on node1 failed first, after step 12, with exit code 6: the loss is NaN.";
+  const sentence = sentenceNamed("core/ranks/launch/verdict: rank node failed first after");
   assertEquals(judgeEnds({ ...HERE, ends }), { code: 6, sentence });
 });
 
@@ -47,7 +48,7 @@ for (
     const { code, sentence } = judgeEnds({ ...HERE, ends, launcher });
     assertEquals([code, sentence?.slice(0, 70)], [
       5,
-      "Rank 1 on node1 failed first, after step 12: it was killed (SIGKILL), ",
+      sentenceNamed("core/ranks/launch/verdict: rank node failed"),
     ]);
   });
 }
@@ -55,7 +56,7 @@ for (
 Deno.test("a rank that says another failed first is believed only where that one is on another node", () => {
   const told = "Rank 1 on node1 failed first, at step 12: the disk is full.";
   const ends = [end(0, 10, [5, told, 10], 1), end(1, 12, [8, "the disk is full.", 12])];
-  const sentence = "Rank 1 on node1 failed first, after step 12, with exit code 8: the disk is full.";
+  const sentence = sentenceNamed("core/ranks/launch/verdict: rank node failed first after step");
   assertEquals(judgeEnds({ ...HERE, ends }), { code: 8, sentence });
   assertEquals(judgeEnds({ ...HERE, ends: ends.slice(0, 1) }), { code: 5, sentence: told });
   const lost = [end(0, 10, [5, told, 10], 1), end(1, 9, null)]; // killed before it could leave a note
@@ -65,11 +66,7 @@ Deno.test("a rank that says another failed first is believed only where that one
 Deno.test("what we ended ourselves did not fail first", () => {
   const ends = [{ ...end(0, 8, null), ended: true }, { ...end(1, 9, null), signal: "SIGSEGV" }];
   const { sentence } = judgeEnds({ ...HERE, step: null, ends });
-  assertEquals(
-    sentence,
-    "Rank 1 on node1 failed first, before the first step: it was ended by SIGSEGV without a word. Its own output has " +
-      "what it said last.",
-  );
+  assertSentence("core/ranks/launch/verdict: rank node failed first", sentence);
 });
 
 Deno.test("ranks that never began: the launcher has the word", () => {
@@ -77,7 +74,7 @@ Deno.test("ranks that never began: the launcher has the word", () => {
   const { code, sentence } = judgeEnds({ ...HERE, ends, launcher: "There are not enough slots\n" });
   assertEquals([code, sentence], [
     7,
-    "The ranks could not be started. Their launcher said:\n  There are not enough slots",
+    sentenceNamed("core/ranks/launch/verdict: ranks could started"),
   ]);
 });
 
@@ -93,14 +90,8 @@ Deno.test("a rank that the kernel killed for memory is out of memory, by the ker
   const judged = (job: number, machine: number, said: string | null) =>
     judgeEnds({ ...HERE, ends, memory: { kills: { job, machine }, shortage: said } });
   const said = "it was probably killed for memory: 23.1 GiB of 24.0 GiB were used at step 12";
-  assertMatch(
-    judged(1, 1, said).sentence!,
-    /the kernel killed it .*control group was used up \(.*23\.1 GiB of 24\.0 GiB/,
-  );
-  assertMatch(
-    judged(0, 2, null).sentence!,
-    /the kernel has killed a process of this machine for memory meanwhile/,
-  );
+  assertSentence("core/ranks/launch/verdict: kernel killed control", judged(1, 1, said).sentence!);
+  assertSentence("core/ranks/launch/verdict: kernel killed process", judged(0, 2, null).sentence!);
   assertMatch(judged(0, 0, said).sentence!, /probably killed for memory: 23\.1 GiB/);
   assertMatch(judged(0, 0, null).sentence!, /by somebody's kill -9 or by the system/);
   const codes = [judged(1, 1, null), judged(0, 2, null), judged(0, 0, said), judged(0, 0, null)];

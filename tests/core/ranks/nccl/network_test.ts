@@ -1,6 +1,7 @@
 // The variables that a choice of network means to NCCL.
 import { assert, assertEquals } from "@std/assert";
 import { type NetworkOptions, networkVariables } from "../../../../core/ranks/nccl/part.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 const of = (more: Partial<NetworkOptions> = {}) =>
   networkVariables({
@@ -30,7 +31,7 @@ Deno.test("a variable that the user has set stays, and is named where it says ot
   const env = { NCCL_IB_DISABLE: "1" };
   const { set, notes: said } = of({ network: "infiniband", env });
   assertEquals(set, { NCCL_SOCKET_IFNAME: "^docker,lo" });
-  assertEquals(said[1], "From the environment, and kept: NCCL_IB_DISABLE=1.");
+  assertSentence("core/ranks/nccl/network: environment kept nccl_ib_disable", said[1]);
 });
 
 Deno.test("NCCL's own messages go to the rank's file, if there are any", () => {

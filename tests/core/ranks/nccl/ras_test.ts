@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { queryRas, worstOf } from "../../../../core/ranks/nccl/part.ts";
 import { withJob } from "../control/job.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 const REPORT = `NCCL version 2.27.3 compiled with CUDA 12.9
 CUDA runtime version 12090, driver version 12090
@@ -76,9 +77,7 @@ Deno.test("NCCL's service is asked in its own words, and its report comes back w
   assertEquals(server.heard, ["CLIENT PROTOCOL 2\n", "TIMEOUT 3\n", "VERBOSE STATUS\n"]);
   assertEquals(said, {
     text: REPORT.trim(),
-    line:
-      "NCCL's own report, errors: INCOMPLETE; Missing communicator data from 1 job process; Process 3487984 on node " +
-      "172.16.64.213 managing GPU 5",
+    line: sentenceNamed("core/ranks/nccl/ras: nccl own report"),
   });
 });
 
@@ -131,7 +130,7 @@ for (
       const beats = setInterval(() => clients.forEach((client) => client.send({ is: "beat", beat })), 100);
       const sentence = await told;
       clearInterval(beats);
-      assertMatch(sentence, /^Rank 0 on node0 makes no headway.* All ranks: logs\/run\/hang-12\.json\./);
+      assertSentence("core/ranks/nccl/ras: rank node makes", sentence);
       assertEquals(sentence.includes(line), true, sentence);
       assertEquals(sentence.includes("NCCL"), kept);
       const report = job.reports[0].report as { nccl?: string[] };

@@ -4,6 +4,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { type Emitted, readEvents } from "../../../../core/run/event_log.ts";
 import { openRankTrack, openTrack, type TrackOptions } from "../../../../core/run/writer/track.ts";
 import { measured } from "../../../cpu_time.ts";
+import { assertSentence } from "../../../sentences.ts";
 
 const step = (step: number): Emitted => ({ kind: "step", step, epoch: 1, loss: 1 / step, lr: 1e-3 });
 
@@ -123,7 +124,7 @@ Deno.test("a full disk loses lines, says so rarely, and no emit throws", async (
   await log.close();
   assertEquals(log.lost, 150);
   assert(warnings.length >= 1 && warnings.length <= 3, warnings.join("\n"));
-  assertStringIncludes(warnings[0], "/dev/full could not be written (No space left on device");
+  assertSentence("core/run/writer/track: dev full could", warnings[0]);
 });
 
 Deno.test("a disk that hangs costs samples and no time, and a warning counts them", () =>

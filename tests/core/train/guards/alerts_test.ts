@@ -3,6 +3,7 @@ import { join } from "@std/path";
 import type { Emitted } from "../../../../core/run/events.ts";
 import { alertOf, openAlerts } from "../../../../core/train/guards/alerts.ts";
 import { inTemp } from "../../../integration/program.ts";
+import { assertSentence, sentenceNamed } from "../../../sentences.ts";
 
 const warning = (message: string): Emitted => ({ kind: "warning", message, step: 3 });
 const exit = (code: number): Emitted => ({ kind: "exit", code, message: "m", step: 9, epoch: 1, seconds: 1 });
@@ -46,7 +47,7 @@ Deno.test("a command that fails, or reads nothing, is told of once, and later al
     for (const message of ["one", "two", "x".repeat(2 ** 20)]) alerts.observe(warning(message), 1);
     await alerts.close();
     assertEquals(warnings.length, 1);
-    assertMatch(warnings[0], /^The command of --on-event ended with code 3: echo x/);
+    assertSentence("core/train/guards/alerts: command on-event ended", warnings[0]);
     assertEquals(Deno.readTextFileSync(join(folder, "calls")), "x\nx\nx\n");
   }));
 
@@ -86,5 +87,5 @@ Deno.test("more alerts than a slow command can hear are counted, and the end is 
       JSON.parse(line)
     );
     assertEquals([heard.length, heard.at(-1).event], [34, "exit"]);
-    assertEquals(warnings, ["67 alerts were left out: the command of --on-event is slower than they come."]);
+    assertEquals(warnings, [sentenceNamed("core/train/guards/alerts: alerts left out")]);
   }));

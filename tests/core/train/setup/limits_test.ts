@@ -7,6 +7,7 @@ import { refuseLayout } from "../../../../core/train/checks.ts";
 import { unitsTaken } from "../../../../core/train/setup/launch.ts";
 import { fromArgv, withFile } from "../../settings/helpers.ts";
 import { srun, type Variables } from "../../ranks/environments.ts";
+import { assertRefusal, sentenceNamed } from "../../../sentences.ts";
 
 function check(argv: string[], env: Variables): void {
   const resolved = resolveSettings({ argv, env });
@@ -17,10 +18,10 @@ Deno.test("a number of nodes that is asked for must be there", () => {
   check([], {});
   check(["--nodes=1"], {});
   check(["--nodes=2"], srun(1));
-  assertThrows(
-    () => check(["--nodes=2"], {}),
-    UserError,
-    "--nodes asks for 2 nodes, and this is 1 rank on 1 node.",
+  assertRefusal(
+    "usage",
+    "core/train/limits: nodes asks nodes",
+    assertThrows(() => check(["--nodes=2"], {}), UserError),
   );
   assertThrows(() => check(["--nodes=4"], srun(1)), UserError, "--nodes asks for 4 nodes");
 });
@@ -30,11 +31,11 @@ Deno.test("a duration without a unit is told as what it is taken for, and one wi
   assertEquals(unitsTaken(fromArgv("--preset=debug")), []);
   withFile("training:\n  save_interval: 50\n", (path) => {
     assertEquals(unitsTaken(fromArgv("--config", path)), [
-      `training.save_interval 50 (${path}:2:18) has no unit: it is taken as 50 steps. Write 50ep or 50s if that was meant.`,
+      sentenceNamed("core/train/limits: training save_interval unit", { path }),
     ]);
     assertEquals(unitsTaken(fromArgv("--config", path, "--save-interval", "2ep")), []);
   });
   assertEquals(unitsTaken(fromArgv("--timeout", "1")), [
-    "distributed.timeout 1 (--timeout) has no unit: it is taken as 1 second.",
+    sentenceNamed("core/train/limits: distributed timeout timeout"),
   ]);
 });

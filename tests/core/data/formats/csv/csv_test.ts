@@ -6,6 +6,7 @@ import { opened, refusedData } from "../../opened.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { all, type Changes, opener, refusal } from "../../tables/columns_help.ts";
+import { assertSentence, sentenceNamed } from "../../../../sentences.ts";
 
 useLibtorch();
 
@@ -123,13 +124,10 @@ Deno.test(
       loss: "mse",
     });
     assertEquals(all(named.train, "input"), [2, 4]);
-    assertEquals(named.notes[0], "Read as text: semicolons between cells, names in line 1");
+    assertSentence("core/data/formats/csv/csv: read text semicolons", named.notes[0]);
     const plain = open(text(folder, "1,2,0.5\n3,4,1.5\n"), { targets: ["1"] }, { loss: "mse" });
     assertEquals([all(plain.train, "input"), all(plain.train, "target")], [[1, 0.5, 3, 1.5], [2, 4]]);
-    assertEquals(
-      plain.notes[0],
-      "Read as text: commas between cells, no names in it, so columns are called 0 to 2",
-    );
+    assertSentence("core/data/formats/csv/csv: read text commas", plain.notes[0]);
   }),
 );
 
@@ -137,11 +135,7 @@ Deno.test(
   "empty cells and the usual words for nothing are missing, and whole numbers beside them still classes",
   inFolder((folder) => {
     const content = "a,y\n1,0\n,1\nNA,1\nnan,2\n5,null\n6,?\n7,2\n";
-    assert(
-      refused(folder, content).includes(
-        'the column "a" is NaN, infinite or missing in 3 of 7 samples, first in sample 1',
-      ),
-    );
+    assertSentence("core/data/formats/csv/csv: column nan infinite", refused(folder, content));
     const { train, notes } = open(text(folder, content), { bad_samples: "skip" });
     assertEquals([all(train, "input"), all(train, "target")], [[1, 7], [0, 2]]);
     assertEquals([train.facts.task, train.facts.outputs], ["classification", 3]);
@@ -166,14 +160,11 @@ Deno.test(
       "regression",
     );
     const feature = refused(folder, "colour,y\nred,1.5\nblue,2.5\n");
-    assert(
-      feature.includes('the column "colour" holds text ("red" in line 2), and only a single target may'),
-      feature,
-    );
+    assertSentence("core/data/formats/csv/csv: column colour holds", feature);
     const among = refused(folder, "x,y\n1,1.5\n2,2.5\n3,3.l5\n");
-    assert(among.includes('the column "y" has "3.l5" in line 4 among its numbers'), among);
+    assertSentence("core/data/formats/csv/csv: column line among", among);
     const comma = refused(folder, "x;y\n1;2\n2;3\n3;2,5\n");
-    assert(comma.includes('"2,5" in line 4 among its numbers (numbers have a point'), comma);
+    assertSentence("core/data/formats/csv/csv: line among numbers", comma);
     assertEquals(open(text(folder, "name,x,y\nann,1,0.5\nbob,2,1.5\n"), { features: ["x"] }).train.length, 2);
   }),
 );
@@ -182,7 +173,7 @@ const BAD: [what: string, content: string | Uint8Array, sentences: string[]][] =
   ["an empty file", "", ["is empty"]],
   ["blanks", "\n \n", ["has nothing in it"]],
   ["a line with a cell too few", "a,b,y\n1,2,3\n4,5\n6,7,8\n", [
-    "line 3 has 2 cells, but the lines before it have 3",
+    sentenceNamed("core/data/formats/csv/csv: line cells lines"),
   ]],
   ["a cell too many in line 30", "a,y\n" + "1,2\n".repeat(28) + "1,2,3\n", ["line 30 has 3 cells"]],
   ["a ragged line after a quoted line end", 'a,b\n"1\n",2\n3\n', ["line 4 has 1 cell,"]],

@@ -13,6 +13,7 @@ import { askPeer } from "../../../../peer.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { all, refusal } from "../../tables/columns_help.ts";
 import { range, settings } from "../../tables/help.ts";
+import { assertSentence } from "../../../../sentences.ts";
 
 useLibtorch();
 await imagefolder.reader!({ data_path: "", external_files: false });
@@ -80,7 +81,7 @@ Deno.test(
     assertEquals(labels(val!), [...val!.indices!].map((id) => id < 20 ? 0 : 1));
     const few = open(folder, { validation_split: 0.25, train_samples: 7, val_samples: 3 });
     assertEquals([few.train.length, few.val!.length], [7, 3]);
-    assert(few.notes.includes("Not used: 23 of 30 images, because train_samples is 7"), few.notes.join("\n"));
+    assertSentence("core/data/formats/images/imagefolder: used images because", few.notes);
   }),
 );
 

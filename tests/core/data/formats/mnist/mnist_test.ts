@@ -12,6 +12,7 @@ import { refusedData } from "../../opened.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { range, settings } from "../../tables/help.ts";
+import { sentenceNamed } from "../../../../sentences.ts";
 
 useLibtorch();
 
@@ -150,7 +151,7 @@ const bad: [string, Files, string[]][] = [
   ["images without labels", { [IMAGES]: train[IMAGES] }, [IMAGES, `but ${LABELS} is not`]],
   ["an empty file", { ...train, [IMAGES]: new Uint8Array(0) }, [IMAGES, "is empty"]],
   ["a truncated file", { ...train, [IMAGES]: train[IMAGES].slice(0, 300) }, [
-    "is truncated: 416 bytes expected for images of 20 x 4 x 5, 300 found",
+    sentenceNamed("core/data/formats/mnist/mnist: truncated bytes expected"),
   ]],
   ["a truncated header", { ...train, [IMAGES]: train[IMAGES].slice(0, 9) }, [
     "16 bytes expected for its header, 9 found",
@@ -161,7 +162,7 @@ const bad: [string, Files, string[]][] = [
   ]],
   ["no samples", { ...train, [IMAGES]: idx([0, 28, 28]) }, ["holds no images", "0 x 28 x 28"]],
   ["another format", { ...train, [IMAGES]: new TextEncoder().encode("PK\x03\x04 and more of it") }, [
-    "is no idx file of images: it should begin with 0x00000803, but begins with 0x504b0304 (a zip file: unpack it)",
+    sentenceNamed("core/data/formats/mnist/mnist: idx file images"),
   ]],
   ["a file of three bytes", { ...train, [IMAGES]: new Uint8Array(3) }, ["begins with 3 bytes only"]],
   ["labels in place of images", { ...train, [IMAGES]: train[LABELS] }, ["0x00000801 (idx labels)"]],
@@ -169,14 +170,14 @@ const bad: [string, Files, string[]][] = [
     [`${IMAGES}.gz`]: new Uint8Array(gzipSync(train[IMAGES])).slice(0, 60),
     [LABELS]: train[LABELS],
   }, [
-    `${IMAGES}.gz is a damaged or truncated gzip file of 60 bytes`,
+    sentenceNamed("core/data/formats/mnist/mnist: damaged truncated gzip", { IMAGES }),
   ]],
   ["labels and images of different count", { ...train, [LABELS]: idx([19], 10) }, [
     "has 20 images, but ",
     "has 19 labels",
   ]],
   ["a label out of range", { ...train, [LABELS]: idx([20], 12) }, [
-    "the label of sample 10 (counted from 0) is 10, outside 0 to 9",
+    sentenceNamed("core/data/formats/mnist/mnist: label sample counted"),
     "--output-size",
   ]],
   ["a gzip file that would fill the memory", {

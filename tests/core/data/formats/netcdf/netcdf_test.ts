@@ -11,6 +11,7 @@ import { toNumbers } from "../../../../../ffi/make.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { range, settings } from "../../tables/help.ts";
+import { assertSentence, sentenceNamed } from "../../../../sentences.ts";
 
 useLibtorch();
 
@@ -160,7 +161,7 @@ print(json.dumps({path: read(path) for path in ("one.nc", "two.nc")}))`,
       });
       assertEquals(all(train, "input"), values[path].v0);
       assertEquals(all(train, "target"), values[path].y);
-      assertEquals(notes, ["Samples are paired by position: v0 is on (time, x), but y on (n)"]);
+      assertEquals(notes, [sentenceNamed("core/data/formats/netcdf/netcdf: samples paired position")]);
     }
   }),
 );
@@ -218,8 +219,8 @@ for (const format of ["NETCDF3_CLASSIC", "NETCDF4"]) {
       const found = await open(`${folder}/ice.nc`, { data: { validation_split: 0.1, val_samples: 10_000 } });
       const left = 1200 - land;
       assertEquals(found.notes, [
-        "Left aside: time, lat, lon (describes others); crs (one number); station (no numbers that can be read)",
-        "All are on (time, y, x): each of the 1200 points is one sample",
+        sentenceNamed("core/data/formats/netcdf/netcdf: left aside time"),
+        sentenceNamed("core/data/formats/netcdf/netcdf: time points sample"),
         `Left out ${land} of 1200 samples marked as missing`,
       ]);
       assertEquals(found.train.length + found.val!.length, left);
@@ -271,7 +272,7 @@ with nc.Dataset("a.nc", "w") as d:
     d.createVariable("b", "f4", ("n",))[:] = np.arange(6)`,
     );
     const message = await refused(`${folder}/a.nc`);
-    assert(message.includes(`"a" is NaN, infinite or missing in 1 of 6 samples, first in sample 2`), message);
+    assertSentence("core/data/formats/netcdf/netcdf: nan infinite missing", message);
     const { train } = await open(`${folder}/a.nc`, { data: { bad_samples: "skip" } });
     assertEquals(all(train, "input"), [1, 2, 5, 6]);
   }),
@@ -295,7 +296,9 @@ with nc.Dataset("a.nc", "w") as d:
     const found = await open(path, { data: { features: ["kind", "m"], targets: ["deep/x"] } });
     assertEquals(all(found.train, "input"), [0, 0, 1, 1, 1, 2, 0, 3]);
     assertEquals(all(found.train, "target"), [0, 2, 4, 6]);
-    assertEquals((await open(path)).notes, ["Left aside: text, pair (no numbers that can be read)"]);
+    assertEquals((await open(path)).notes, [
+      sentenceNamed("core/data/formats/netcdf/netcdf: left aside text"),
+    ]);
     const pair = await refused(path, { data: { features: ["pair"] } });
     assert(pair.includes('the variable "pair" holds compound values'), pair);
   }),
@@ -316,10 +319,7 @@ for (const format of ["NETCDF3_CLASSIC", "NETCDF4"]) {
       written(folder, WRITE, format);
       const because = (data: Partial<Config["data"]>) => refused(`${folder}/a.nc`, { data });
       const missing = await because({ features: ["aa"] });
-      assert(
-        missing.includes('has no variable "aa" (--features). Did you mean "a"? It has a, b, wide.'),
-        missing,
-      );
+      assertSentence("core/data/formats/netcdf/netcdf: variable features did", missing);
       const shapes = await because({ features: ["wide"], targets: ["a"] });
       assert(shapes.includes('"wide" has 3 samples, but "a" has 50'), shapes);
       const bytes = Deno.readFileSync(`${folder}/a.nc`);

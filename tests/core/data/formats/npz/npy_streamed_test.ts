@@ -4,6 +4,7 @@ import { UserError } from "../../../../../core/base/errors.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { alike, layouts, numbers, open, refusedReading, written } from "../../streamed.ts";
+import { assertSentence, sentenceNamed } from "../../../../sentences.ts";
 
 useLibtorch();
 
@@ -41,10 +42,7 @@ for name, x in dict(a=a, b=b, c=c, y=np.arange(12)[::-1] * 0.5).items(): np.save
 print(json.dumps(np.concatenate([a, b.transpose(0, 3, 1, 2), c[:, None]], 1).astype("f4").reshape(12, -1).tolist()))`,
     );
     const { train, notes } = await alike(folder);
-    assert(
-      notes.includes("b of shape [12, 8, 9, 3] is taken for images with channels last"),
-      notes.join("\n"),
-    );
+    assertSentence("core/data/formats/hdf5/npy_streamed: shape taken images", notes);
     assertEquals(train.input.shape, [7, 8, 9]);
     assertEquals(numbers(train)[0], [...train.indices!].flatMap((row) => expected[row]));
     await alike(folder, { data: { features: ["b"], targets: ["y"] } });
@@ -79,11 +77,9 @@ np.savetxt("t.csv", x, delimiter=",")`,
     );
     const because = async (name: string) =>
       (await assertRejects(() => open(`${folder}/${name}`, "no"), UserError)).message;
-    assertEquals(
-      await because("packed.npz"),
-      `${folder}/packed.npz: the array "x" is compressed, and only all of it can be unpacked: write it with ` +
-        "numpy.savez. So single samples of it can't be read: hold it in memory (--in-memory yes), or pack it once (hpctrain pack).",
-    );
+    assertSentence("core/data/formats/hdf5/npy_streamed: packed npz array", await because("packed.npz"), {
+      folder,
+    });
     assert((await because("fortran.npz")).includes('"x" is in Fortran order'));
     assert((await because("t.csv")).includes('"0" is text'), await because("t.csv"));
     for (const name of ["packed.npz", "fortran.npz", "t.csv"]) {
@@ -155,7 +151,7 @@ np.save("y.npy", np.arange(rows) * 0.5)`,
     );
     const data = { val_samples: 0, train_samples: 1 << 20 };
     const { train, notes } = await open(folder, "auto", { data });
-    const why = "Features are read from the file a sample at a time: in memory it would take 1.0 TiB, and ";
+    const why = sentenceNamed("core/data/formats/hdf5/npy_streamed: features read file");
     assert(notes.some((note) => note.startsWith(why)), notes.join("\n"));
     const [input, target] = numbers(train, [train.length - 1]);
     assertEquals([input.length, input.at(-1), target[0]], [1 << 18, (1 << 18) - 1, ((1 << 20) - 1) / 2]);

@@ -14,6 +14,7 @@ import { python } from "../../../checkpoint/python.ts";
 import { blocksOf } from "../../../../integration/docs_blocks.ts";
 import { range, settings } from "../../tables/help.ts";
 import { pack } from "../../shards/make.ts";
+import { assertRefusal, assertSentence } from "../../../../sentences.ts";
 
 useLibtorch();
 await loadReader({ module: packedReader });
@@ -69,10 +70,7 @@ for (const way of WAYS) {
       assertEquals([train.threaded !== undefined, notes], [way!.in_memory === "no", []]);
       assertEquals(train.input, { name: "map", shape: [2, 3], dtype: "f32" });
       assertEquals(train.target, { name: "amount", shape: [1], dtype: "f32" });
-      assertEquals(
-        train.describe(),
-        `${folder}: samples of [2, 3] -> 1 number, packed from numbers of a test`,
-      );
+      assertSentence("core/data/formats/packed/packed: samples number packed", train.describe(), { folder });
       const scattered = plainPart([91, 0, 45, 9, 10]);
       scope(() =>
         assertEquals(
@@ -87,7 +85,7 @@ Deno.test("fewer samples than there are, and a validation set from those to trai
   inTemp(async (folder) => {
     await pack(folder);
     const few = open(folder, { train_samples: 20, val_samples: 5 });
-    assertMatch(few.notes[0], /Not used: 78 samples, because train_samples is 20 and val_samples 5/);
+    assertSentence("core/data/formats/packed/packed: used samples because", few.notes[0]);
     for (const [source, from, to] of [[few.train, 0, 92], [few.val!, 92, 103]] as const) {
       const all = packedValues(from, to).map(String), some = values(source).map(String);
       assertEquals(some.every((value) => all.includes(value)) && new Set(some).size, some.length);
@@ -151,7 +149,11 @@ Deno.test("a shard that becomes shorter while it is read, or goes, ends with a s
     read(20);
     Deno.truncateSync(join(folder, "shard-00002.bin"), header + 5 * row);
     read(24);
-    assertThrows(() => read(26), UserError, "shard-00002.bin) is cut off: it ends before byte 328");
+    assertRefusal(
+      "data",
+      "core/data/formats/packed/packed: shard bin cut",
+      assertThrows(() => read(26), UserError),
+    );
     Deno.removeSync(join(folder, "shard-00004.bin"));
     assertThrows(() => read(40), UserError, "shard-00004.bin) can't be opened");
   }));
@@ -161,16 +163,13 @@ Deno.test("shards that are missing, cut off or too many are found before anythin
     await pack(folder);
     const shard = join(folder, "shard-00011.bin");
     Deno.truncateSync(shard, 100);
-    assertMatch(
-      refusal(folder),
-      /shard-00011\.bin has 100 bytes, and 104 belong to it\. Copy it again, or run/,
-    );
+    assertSentence("core/data/formats/packed/packed: shard bin bytes", refusal(folder));
     Deno.removeSync(shard);
     assertMatch(refusal(folder), /shard-00011\.bin is not there\. Copy it again/);
     Deno.removeSync(join(folder, "index.json"));
     assertMatch(refusal(folder), /There is no \S+index\.json: name the folder that hpctrain pack wrote/);
     Deno.mkdirSync(join(folder, ".packing"));
-    assertMatch(refusal(folder), /is not packed completely: .* Run the same pack command again/);
+    assertSentence("core/data/formats/packed/packed: packed completely run", refusal(folder));
   }));
 
 const damage: [name: string, change: (index: any) => unknown, says: RegExp][] = [
@@ -204,8 +203,5 @@ Deno.test("an index that is cut off is refused", () =>
   inTemp(async (folder) => {
     await pack(folder);
     Deno.truncateSync(join(folder, "index.json"), 300);
-    assertMatch(
-      refusal(folder),
-      /index\.json is no JSON: it is damaged or cut off\. Copy the whole folder again/,
-    );
+    assertSentence("core/data/formats/packed/packed: index json json", refusal(folder));
   }));

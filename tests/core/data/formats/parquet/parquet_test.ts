@@ -15,6 +15,7 @@ import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { all, opener, refusal } from "../../tables/columns_help.ts";
 import { writtenBy } from "../written.ts";
+import { assertSentence } from "../../../../sentences.ts";
 
 useLibtorch();
 
@@ -177,10 +178,7 @@ pq.write_table(pa.table({"l": [[1, 2]], "s": [{"u": 1}], "n": [1], "d": pa.array
     const missing = refusal(() =>
       open(`${folder}/missing.parquet`, { features: ["a", "b"], targets: ["kind"] })
     );
-    assertStringIncludes(
-      missing,
-      'the column "a" is NaN, infinite or missing in 1 of 11 samples, first in sample 3',
-    );
+    assertSentence("core/data/formats/parquet/parquet: column nan infinite", missing);
     assertStringIncludes(
       refusal(() => open(`${folder}/odd`)),
       '1.parquet has no column "b", but 0.parquet has it',
@@ -305,16 +303,16 @@ print(json.dumps({"x": x.ravel().tolist(), "f": x.ravel().tolist(), "s": s.ravel
         for (const key of ["s", "k", "f"]) {
           assertEquals(values(of.get(key)!), expected[key], `${name}: ${key}`);
         }
-        assertStringIncludes(
+        assertSentence(
+          "core/data/formats/parquet/parquet: several lengths empty",
           of.get("ragged")!.unusable!,
-          "of several lengths, or empty ones: give all one length, n = df['ragged']",
         );
         assertStringIncludes(of.get("words")!.unusable!, "lists of other things than numbers");
       });
     }
-    assertStringIncludes(
+    assertSentence(
+      "core/data/formats/parquet/parquet: row whose list",
       refusal(() => open(`${folder}/0.parquet`, { features: ["late"], targets: ["y"] })),
-      "has a row whose list is not as long as the first row's, 2",
     );
     assertEquals(open(`${folder}/0.parquet`, { features: ["s"], targets: ["y"] }).train.length, 300);
     // Damage ends in a sentence.

@@ -12,6 +12,7 @@ import { inFolder, python } from "../../../checkpoint/python.ts";
 import { type Changes, refusal } from "../../tables/columns_help.ts";
 import { range, settings } from "../../tables/help.ts";
 import reader, { tokensReader } from "../../../../../core/data/formats/tokens/reader.ts";
+import { assertSentence, sentenceNamed } from "../../../../sentences.ts";
 
 useLibtorch();
 noteReader(tokensReader, reader);
@@ -186,7 +187,7 @@ Deno.test(
         in_memory,
         validation_split: 0.1,
       });
-      assert(notes[0].startsWith("Tokens are uint8 (data.token_type), the largest is 195"), notes[0]);
+      assertSentence("core/data/formats/tokens/tokens: tokens uint data", notes[0]);
       assertEquals(train.facts.outputs, 256);
       for (const [input, target] of windows(train, range(0, train.length))) {
         const first = bytes.findIndex((_, i) => input.every((token, k) => bytes[i + k] === token));
@@ -242,7 +243,7 @@ const BAD: [
   data?: Changes,
 ][] = [
   ["a token beyond the vocabulary", `np.array([1, 2, 50, 30] * 9, np.uint16).tofile("t.bin")`, [
-    "token 2 (counted from 0) is 50, outside of the vocabulary of 50: set model.vocab_size to 51",
+    sentenceNamed("core/data/formats/tokens/tokens: token counted outside"),
   ], { vocab_size: 50 }],
   ["too few tokens", `np.arange(8, dtype=np.uint16).tofile("t.bin")`, ["too few for a window of 8"]],
   ["an empty file", `open("t.bin", "w")`, ["is empty"]],
@@ -259,7 +260,7 @@ const BAD: [
   [
     "text as Windows writes it",
     `open("t.bin", "wb").write(b"\\xff\\xfe" + ("To be " * 99).encode("utf-16-le"))`,
-    ["is text in UTF-16, as Windows writes it (iconv -f utf-16 -t utf-8 makes UTF-8 of it)"],
+    [sentenceNamed("core/data/formats/tokens/tokens: text utf windows")],
   ],
   ["a gzip file", `import gzip; open("t.bin", "wb").write(gzip.compress(r.bytes(1000)))`, [
     "is compressed by gzip",

@@ -8,6 +8,7 @@ import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { alike, numbers } from "../../streamed.ts";
 import { writtenBy } from "../written.ts";
+import { assertSentence } from "../../../../sentences.ts";
 
 useLibtorch();
 
@@ -85,8 +86,8 @@ Deno.test({
         return error.message;
       };
       const at = (behaviour: string) => refused(`${address}/${behaviour}/two.zarr`);
-      assertMatch(at("closed"), /asks for a name and password \(401\).* copy it to a folder/);
-      assertMatch(at("forbidden"), /does not give http.*two\.zarr\/zarr\.json to this machine \(403\)/);
+      assertSentence("core/data/formats/zarr/places: asks name password", at("closed"));
+      assertSentence("core/data/formats/zarr/places: does give http", at("forbidden"));
       assertMatch(
         at("away"),
         /sends the request .* on to http:\/\/localhost:\d+, and only the host that --data-path/,

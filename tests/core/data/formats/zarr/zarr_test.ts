@@ -17,6 +17,7 @@ import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { alike, layouts, numbers } from "../../streamed.ts";
 import { writtenBy } from "../written.ts";
+import { assertSentence } from "../../../../sentences.ts";
 
 useLibtorch();
 
@@ -344,6 +345,6 @@ Deno.test(
     Deno.writeFileSync(`${folder}/s/x/0.0`, new Uint8Array(16));
     assert(new Deno.Command("mkfifo", { args: [`${folder}/s/x/1.0`] }).outputSync().success);
     const error = assertThrows(() => variablesIn(`${folder}/s`).get("x")!.read(), Error);
-    assertMatch(error.message, /s\/x\/1\.0 can't be read: it is no file but a pipe or a device/);
+    assertSentence("core/data/formats/zarr/zarr: read file pipe", error.message);
   }),
 );

@@ -83,7 +83,7 @@ Deno.test("a key file that others can read, or that holds no key, is refused", (
     );
   }));
 
-Deno.test("a key does not show itself", () => {
+Deno.test("a WandbKey is never printed: not as text, JSON or by Deno.inspect", () => {
   const key = new WandbKey(SECRET, "a test");
   for (
     const text of [String(key), JSON.stringify({ key }), Deno.inspect(key), Deno.inspect({ a: { key } })]

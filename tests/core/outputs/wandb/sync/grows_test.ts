@@ -1,11 +1,12 @@
 // The upload of a run while it grows, by a writer that is within reach.
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { createWandbFile } from "../../../../../core/outputs/wandb/file.ts";
 import { uploadWhileTraining } from "../../../../../core/outputs/wandb/sync/upload.ts";
 import { inTemp, until } from "../../../../integration/program.ts";
 import { openWandbServer, type WandbServer } from "../../../../integration/wandb_server.ts";
 import { range, recordsOf, stepsOf } from "./rig.ts";
+import { assertSentence } from "../../../../sentences.ts";
 
 function growing(folder: string, server: WandbServer) {
   const path = join(folder, "offline-run-20260102_030405-abc/run-abc.wandb");
@@ -75,7 +76,7 @@ Deno.test("a server that never answers is given up, once, with what to do later"
     ended.abort();
     giveUp.abort();
     assertEquals(await result, "open");
-    assertMatch(warnings.at(-1)!, /Not all of the run is at the W&B server yet\. Later: hpctrain sync-wandb/);
+    assertSentence("core/outputs/wandb/sync/grows: run server yet", warnings.at(-1)!);
     assertEquals([...Deno.readDirSync(dirname(path))].some(({ name }) => name.endsWith(".synced")), false);
   }));
 
@@ -85,6 +86,6 @@ Deno.test("without a key nothing is asked, and it is said", () =>
     const keyless = { ...server, env: { WANDB_BASE_URL: server.url }, run: server.run, close: server.close };
     const { warnings, result } = growing(folder, keyless as WandbServer);
     assertEquals(await result, null);
-    assertMatch(warnings[0], /Nothing is uploaded to W&B while training: There is no key/);
+    assertSentence("core/outputs/wandb/sync/grows: nothing uploaded while", warnings[0]);
     assertEquals(server.seen.length, 0);
   }));

@@ -54,7 +54,7 @@ Deno.test("objects keep their order, spaces go, and NaN is a word", () => {
   assertEquals(textOfJson(parseJson('{"b":1,"a":{"d":1,"c":2}}')!, true), '{"a":{"c":2,"d":1},"b":1}');
 });
 
-Deno.test("what is no JSON is null", () => {
+Deno.test("a text that is no JSON is read as null", () => {
   for (
     const text of [
       "",

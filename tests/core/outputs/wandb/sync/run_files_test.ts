@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import type { Api } from "../../../../../core/outputs/wandb/sync/api.ts";
 import type { Contents } from "../../../../../core/outputs/wandb/sync/contents.ts";
 import { openRunFiles } from "../../../../../core/outputs/wandb/sync/files.ts";
+import { sentenceNamed } from "../../../../sentences.ts";
 
 Deno.test("a link out of the run's folder is not uploaded, alone, in a folder or as a folder; one inside of it is", async () => {
   const root = Deno.makeTempDirSync();
@@ -36,9 +37,9 @@ Deno.test("a link out of the run's folder is not uploaded, alone, in a folder or
     put.delete("config.yaml");
     assertEquals([...put], [["own.txt", "own"], ["inside.txt", "own"]]);
     assertEquals(said, [
-      'The file "link.txt" is a link out of the run\'s folder; it is not uploaded.',
-      'The file "media/far/key" is a link out of the run\'s folder; it is not uploaded.',
-      'The file "gone.txt" is not there (any more); the run goes without.',
+      sentenceNamed("core/outputs/wandb/sync/run_files: file link txt"),
+      sentenceNamed("core/outputs/wandb/sync/run_files: file media far"),
+      sentenceNamed("core/outputs/wandb/sync/run_files: file gone txt"),
     ]);
   } finally {
     Deno.removeSync(root, { recursive: true });

@@ -8,6 +8,7 @@ import { inFolder } from "../../../../checkpoint/python.ts";
 import { range } from "../../../tables/help.ts";
 import { alike, layouts, numbers, open, refusedReading, written } from "../../../streamed.ts";
 import { type ChunkRows, chunkRows } from "../../../../../../core/data/formats/netcdf/hdf5/chunk_rows.ts";
+import { sentenceNamed } from "../../../../../sentences.ts";
 
 useLibtorch();
 
@@ -227,8 +228,12 @@ with h5py.File("growing.h5", "w", libver="latest") as f: f.create_dataset("x", d
       Deno.writeFileSync(path, bytes);
       Deno.utimeSync(path, mtime!, mtime!); // on the disk, without anybody's doing
       const sentence = refusedReading(train, [0, 1]);
-      const expected =
-        `Sample 1 (${path}) lies in a damaged chunk of "x": what is stored of it (${size} bytes at ${at}) ${reason}.`;
+      const expected = sentenceNamed("core/data/formats/hdf5/hdf5_streamed: sample lies damaged", {
+        path,
+        size,
+        at,
+        reason,
+      });
       assert(sentence.startsWith(expected), sentence);
       assertEquals(numbers(skipping.train, [0, 1, 2])[1], [0, 2, 2]);
     }

@@ -4,6 +4,7 @@ import { UserError } from "../../../../../../core/base/errors.ts";
 import { useLibtorch } from "../../../../../libtorch.ts";
 import { inFolder } from "../../../../checkpoint/python.ts";
 import { type Changes, open, written } from "../../../streamed.ts";
+import { sentenceNamed } from "../../../../../sentences.ts";
 
 useLibtorch();
 
@@ -66,7 +67,7 @@ for name in ["a.h5", "new.nc", "old.nc"]:
     whole = open(name, "rb").read(); open("cut-" + name, "wb").write(whole[:len(whole) // 2])`,
     );
     const path = `${folder}/a.h5`;
-    await refused(path, 'has no dataset "xx" (--features). Did you mean "x"?', of("xx"));
+    await refused(path, sentenceNamed("core/data/formats/hdf5/refused: dataset features mean"), of("xx"));
     await refused(path, '"one" is a single number', of("one"));
     await refused(path, '"words" holds text', of("words"));
     await refused(path, '"short" has 9 samples', of("short"));
