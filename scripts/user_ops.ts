@@ -29,13 +29,13 @@ const HEAD =
  *
  * @module
  */
-import type { DType } from "../ffi/dtype.ts";
+import type { DType } from "../../../ffi/dtype.ts";
 import * as own from "../../../ffi/ops.ts";
 import type { Options } from "../../../ffi/make.ts";
 import type { MemoryFormat } from "../../../ffi/schema.ts";
-import type { Device, Tensor } from "../ffi/tensor.ts";
-import { operand } from "../ffi/scalar.ts";
-export { add, op, sub } from "../core/models/user/op.ts";
+import type { Device, Tensor } from "../../../ffi/tensor.ts";
+import { operand } from "../../../ffi/scalar.ts";
+export { add, op, sub } from "./op.ts";
 export { ${VERBS.join(", ")} } from "../../../ffi/make.ts";
 
 `;

@@ -20,7 +20,7 @@ const PROGRAM = `
 import { assertEquals } from "./assert.ts";
 import { delay } from "./async.ts";
 import { fromFileUrl, join, resolve } from "./path.ts";
-import { TextLineStream } from "../bench/gpu_check/streams.ts";
+import { TextLineStream } from "./streams.ts";
 const path: string = join("a", "..", "b");
 assertEquals([path, resolve("/a", "b"), fromFileUrl("file:///a%20b")], ["b", "/a/b", "/a b"]);
 await delay(1);

@@ -62,7 +62,7 @@ const MADE_UP: Readonly<Record<string, readonly Place[]>> = {
       path: "core/models/zoo/NAME.ts",
       text: `import { block, type Model, model } from "../model.ts";
 import type { Build } from "../builder.ts";
-import { Linear } from "../core/models/nn/linear.ts";
+import { Linear } from "../nn/linear.ts";
 import * as ops from "../user/ops.ts";
 function madeUp(inputs: number, outputs: number): Model {
   const layer = new Linear(inputs, outputs);
@@ -90,7 +90,7 @@ export const models: Readonly<Record<string, Build>> = {
       path: "core/train/optimizers/NAME.ts",
       text: `import { add, sub } from "../../../ffi/make.ts";
 import { copy_, sign, square } from "../../../ffi/ops.ts";
-import { scope } from "../ffi/tensor.ts";
+import { scope } from "../../../ffi/tensor.ts";
 import { type OptimizerKind, slotsOf, type Traits, zerosAs } from "./optimizer.ts";
 const traits: Traits = {
   slots: ["made_up"],
@@ -188,8 +188,8 @@ export const command: Command = {
     {
       path: "extensions/NAME/output.ts",
       text: `import { join } from "../../deps/path.ts";
-import type { TrackedOutput } from "../core/outputs/tracked.ts";
-import type { TrackedRun } from "../core/outputs/tracked.ts";
+import type { TrackedOutput } from "../../core/outputs/tracked.ts";
+import type { TrackedRun } from "../../core/outputs/tracked.ts";
 import type { Sink } from "../../core/run/output.ts";
 export const output: TrackedOutput = {
   title: "made-up list",
@@ -242,7 +242,7 @@ export function openSink(path: unknown): Sink {
 }
 `,
     },
-    { path: "core/outputs/outputs.ts", text: `import { madeUp } from "../core/outputs/wandb/setup.ts";\n` },
+    { path: "core/outputs/outputs.ts", text: `import { madeUp } from "./made_up/setup.ts";\n` },
     { path: "core/outputs/outputs.ts", after: "export const OUTPUTS: OpenOutput[] = [", text: "madeUp, " },
   ],
 };

@@ -21,7 +21,13 @@ import { machineIsa } from "../../ffi/machine.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass } from "./blocks.ts";
 import { Buffers, holding } from "./compared_buffers.ts";
 import { compiledLine, judgeAdding } from "./compiled_check.ts";
-import { digestOf, gradientDifferences, type Gradients, gradientsIn, shortenedGradients } from "./compared_gradients.ts";
+import {
+  digestOf,
+  gradientDifferences,
+  type Gradients,
+  gradientsIn,
+  shortenedGradients,
+} from "./compared_gradients.ts";
 import { HEAD_IN_PARTS, onHostInParts } from "./compiled_choice.ts";
 import { attemptPlans, makePlans, type Plans, type Wanted } from "./compiled_plans.ts";
 import { type Given, Refuser } from "./compiled_refusals.ts";

@@ -182,7 +182,7 @@ print("done")`;
 
 /** A model of the user's own: the next letter by the last three. */
 const THREE = `
-import type { Library } from "../../core/models/user/templates/hpctrain.d.ts";
+import type { Library } from "./hpctrain.d.ts";
 export default function ({ nn, ops, block, model, facts }: Library) {
   const width = 24, root = new nn.Group();
   const letters = root.add("letters", new nn.Embedding(facts.outputs, width));

@@ -11,7 +11,7 @@ const write = (folder: string, name: string, text: string) =>
   Deno.writeTextFileSync(join(folder, name), text);
 
 /** The zoo's mlp, rewritten by hand. */
-const MLP = `import type { ModelLibrary, MadeModel, Tensor } from "../../core/models/user/templates/hpctrain.d.ts";
+const MLP = `import type { ModelLibrary, MadeModel, Tensor } from "./hpctrain.d.ts";
 import { product } from "./sizes.ts";
 export default ({ nn, ops, facts, outputs, settings }: ModelLibrary): MadeModel => {
   class Net extends nn.Module {

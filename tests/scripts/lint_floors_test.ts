@@ -8,7 +8,7 @@ const importsIn = (sources: Readonly<Record<string, string>>) =>
 Deno.test("core/data has floors of its own: arrays know no format, and a format knows nothing of what opens it", () => {
   const imports = importsIn({
     "core/data/arrays/rows.ts": 'import type { TiffRows } from "../formats/tiff/blocks.ts";',
-    "core/data/formats/tiff/blocks.ts": 'import { noteRows } from "../../core/data/arrays/open_rows.ts";',
+    "core/data/formats/tiff/blocks.ts": 'import { noteRows } from "../../arrays/open_rows.ts";',
     "core/data/formats/csv/csv.ts": 'import { detect } from "../../open/open.ts";',
     "core/data/open/open.ts": 'import { csv } from "../formats/csv/format.ts";',
     "core/train/feed.ts": 'import { openData } from "../data/open/open.ts";',

@@ -20,7 +20,6 @@ import { openCpuEngine, type OpenedTransport } from "./engine.ts";
 import { connectTcp } from "./tcp.ts";
 import type { CpuThreadAnswer } from "./thread.ts";
 import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
-import { cpuCount } from "../../base/topology.ts";
 import type { SettingChoice } from "../../settings/values.ts";
 
 export interface OutOfBand {

@@ -2,7 +2,7 @@
 import { findMpi, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import { mpiVersion } from "../../../ffi/mpi/mpi.ts";
 import { MPI_TYPES } from "../../../ffi/ranks/ring.ts";
-import { cpuCount } from "../../base/cores.ts";
+import { cpuCount } from "../../base/topology.ts";
 import { UserError } from "../../base/errors.ts";
 import type { OpenedCollectives } from "../collectives.ts";
 import type { RankContext } from "../context.ts";

@@ -1,5 +1,4 @@
 // Ranks exchange gradients in buckets: parts of the arena in the order in which backward makes them whole.
-import type { GradientCut } from "../compiler.ts";
 import type { Model } from "../../models/model.ts";
 import type { Collectives } from "../../ranks/collectives.ts";
 import type { Arena } from "../arena.ts";

@@ -12,9 +12,14 @@ import { backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
 import { handedOn, tape } from "../../../ffi/tape.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import type { NormRanks } from "../../models/nn/forward_context.ts";
+import type { NormRanks } from "../../models/nn/module.ts";
 import type { SyncedNorm } from "../../models/nn/module.ts";
-import { backwardThroughNorms, synchronise, takeNorms, withoutSamples } from "../../models/nn/sync_batch_norm.ts";
+import {
+  backwardThroughNorms,
+  synchronise,
+  takeNorms,
+  withoutSamples,
+} from "../../models/nn/sync_batch_norm.ts";
 import { BatchNorm } from "../../models/nn/norms.ts";
 import {
   backwardFrom,
@@ -31,7 +36,7 @@ import {
 } from "../blocks.ts";
 import type { CompiledPass, Run } from "../compiler.ts";
 import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
-import type { GradientCut } from "../../compile/cuts.ts";
+import type { GradientCut } from "../compiler.ts";
 import type { Config } from "../../settings/settings.ts";
 import { accumulate, type GradientStrategy, type MicroBatchOptions, plainGradients } from "./strategy.ts";
 

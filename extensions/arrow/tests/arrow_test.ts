@@ -105,7 +105,7 @@ write("packed.arrow", t, compression="zstd"); print(json.dumps([t[name].to_pylis
     });
     assertEquals([classes.facts.task, classes.names], ["classification", ["p", "q"]]);
     const why = await open(`${folder}/packed.arrow`, "no", changes).catch((error: Error) => error.message);
-    assertSentence("extensions/arrow/arrow: packed batch batch", String(why));
+    assertSentence("extensions/arrow/tests/arrow: packed batch batch", String(why));
   }),
 );
 
@@ -127,7 +127,7 @@ i = good.index((100 * 8).to_bytes(8, "little")); bomb = bytearray(good); bomb[i:
       assertEquals(error.kind, "data", error.message);
       return error.message;
     };
-    assertSentence("extensions/arrow/arrow: cut arrow damaged", sentence("cut.arrow"));
+    assertSentence("extensions/arrow/tests/arrow: cut arrow damaged", sentence("cut.arrow"));
     assertMatch(sentence("none.arrow"), /none\.arrow is no Arrow file/);
     assertMatch(sentence("empty.arrow"), /empty\.arrow is no Arrow file/);
     assertMatch(sentence("old.feather"), /Feather of version 1.*read_feather/);
@@ -182,7 +182,7 @@ print(json.dumps({"x": x[7:37].ravel().tolist(), "s": s[7:37].ravel().tolist(), 
         for (const key of ["x", "s", "k"]) {
           assertEquals(valuesOf(of.get(key)!), expected[key], `${name}: ${key}`);
         }
-        assertSentence("extensions/arrow/arrow: lists several lengths", of.get("ragged")!.unusable!);
+        assertSentence("extensions/arrow/tests/arrow: lists several lengths", of.get("ragged")!.unusable!);
         assertStringIncludes(of.get("words")!.unusable!, "lists of other things than numbers");
         assertStringIncludes(of.get("gaps")!.unusable!, "gaps in its lists");
       });

@@ -120,7 +120,7 @@ Deno.test(
     refuse(named, "labels/palette.png) has the class ");
     refuse(
       open(folder, {}, -100, { output_size: 5 }).train,
-      sentenceNamed("extensions/imagepairs/imagepairs: stands unknown say"),
+      sentenceNamed("extensions/imagepairs/tests/imagepairs: stands unknown say"),
     );
     const make = (source: string) =>
       python(
@@ -128,14 +128,17 @@ Deno.test(
         folder,
       );
     make(`Image.fromarray(np.zeros((12, 17, 3), "u1")).save(root + "/labels/b1.png")`);
-    refuse(named, sentenceNamed("extensions/imagepairs/imagepairs: labels png colours"));
+    refuse(named, sentenceNamed("extensions/imagepairs/tests/imagepairs: labels png colours"));
     make(`Image.fromarray(np.zeros((6, 17), "u1")).save(root + "/labels/b1.png")`);
-    refuse(named, sentenceNamed("extensions/imagepairs/imagepairs: labels png images"));
+    refuse(named, sentenceNamed("extensions/imagepairs/tests/imagepairs: labels png images"));
     Deno.removeSync(join(folder, "labels/b1.png"));
     assertStringIncludes(refusal(() => open(folder)), "images/b1.png has no label image");
     make(`Image.fromarray(np.full((12, 17), 255, "u1")).save(root + "/labels/b1.png")`);
     Deno.removeSync(join(folder, "classes.txt"));
-    assertSentence("extensions/imagepairs/imagepairs: mostly stands unknown", refusal(() => open(folder)));
+    assertSentence(
+      "extensions/imagepairs/tests/imagepairs: mostly stands unknown",
+      refusal(() => open(folder)),
+    );
     Deno.mkdirSync(join(folder, "none"));
     assertStringIncludes(refusal(() => open(join(folder, "none"))), "has no folders images and labels");
   }),

@@ -72,7 +72,7 @@ Deno.test("where they would fill the disk, they are not kept but made on the fly
       freeIn: () => 20_000,
     });
     assertEquals(ready.data.data_path, "");
-    assertEquals(notes, [sentenceNamed("extensions/universes/generated: kept disk samples")]);
+    assertEquals(notes, [sentenceNamed("extensions/universes/tests/generated: kept disk samples")]);
     assertEquals([...Deno.readDirSync(folder)], []);
     assert(open(ready).notes.includes("Each sample is made again whenever it is wanted"));
   }));

@@ -138,15 +138,15 @@ with tarfile.open("plain.tar", "w") as t: t.add("good.tar", "README")`,
       throw new Error(`${name} is taken`);
     };
     assertMatch(await refused("cut"), /cut\.tar is damaged or cut off: its member \d .*Copy it again/);
-    assertSentence("extensions/webdataset/webdataset: member counted header", await refused("sum"));
+    assertSentence("extensions/webdataset/tests/webdataset: member counted header", await refused("sum"));
     assertMatch(await refused("big"), /should end at 8589935103, and the file ends at/);
     assertMatch(await refused("empty"), /has no samples in it, but nothing/);
     assertMatch(await refused("plain"), /has no samples in it, but README: .*tar -xf/);
     assertMatch(await refused("lacks"), /lacks\.tar: the sample 2 \("2"\) has no member "cls"/);
     assertMatch(await refused("twice"), /the sample "0" has two members "cls"/);
-    assertSentence("extensions/webdataset/webdataset: bytes sample sample", await refused("shapes"));
-    assertSentence("extensions/webdataset/webdataset: types tar array", await refused("types"));
-    assertSentence("extensions/webdataset/webdataset: cls sample cat", await refused("words"));
+    assertSentence("extensions/webdataset/tests/webdataset: bytes sample sample", await refused("shapes"));
+    assertSentence("extensions/webdataset/tests/webdataset: types tar array", await refused("types"));
+    assertSentence("extensions/webdataset/tests/webdataset: cls sample cat", await refused("words"));
     assertMatch(await refused("json"), /the member "json" of sample 1 \("1"\) is no JSON/);
     assertMatch(await refused("none-{0..3}"), /There is no .*none-0\.tar/);
   }),

@@ -142,7 +142,7 @@ Deno.test(
     const program = `${folder}/open.ts`;
     Deno.writeTextFileSync(
       program,
-      `import { FileBytes } from "../../../core/base/file_bytes.ts";
+      `import { FileBytes } from "./core/base/file_bytes.ts";
       try { new FileBytes(${
         JSON.stringify(path)
       }) } catch (error) { console.log(error.kind, error.message) }`,

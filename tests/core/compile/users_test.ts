@@ -80,7 +80,7 @@ for (const [i, name] of TRAINED.entries()) {
 }
 
 /** A residual network with a physical term: its own code, numbers and all. */
-const NET = `import type { MadeModel, ModelLibrary, Tensor } from "../../../core/models/user/templates/hpctrain.d.ts";
+const NET = `import type { MadeModel, ModelLibrary, Tensor } from "./hpctrain.d.ts";
 
 export default function ({ nn, ops, gradient, facts, outputs, settings }: ModelLibrary): MadeModel {
   const width: number = settings.hidden_size;

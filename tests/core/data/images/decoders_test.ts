@@ -115,22 +115,22 @@ Deno.test("each file that can't be read is refused with what is wrong with it", 
     outcome(decode, typeof file === "string" ? new TextEncoder().encode(file) : file);
   const rows = (count: number) => deflateSync(new Uint8Array(count));
   assertEquals(reason(""), "is empty");
-  assertSentence("core/data/formats/images/decoders: jpeg png webp", reason("<html>not found</html>"));
+  assertSentence("core/data/images/decoders: jpeg png webp", reason("<html>not found</html>"));
   assertEquals(reason(png(2, 3, rows(21))).slice(0, 6), "3,3,2 ");
   assertEquals(reason(png(0, 3, rows(3))), "has a size of 0 x 3");
-  assertSentence("core/data/formats/images/decoders: would pixels most", reason(png(40000, 40000, rows(1))));
+  assertSentence("core/data/images/decoders: would pixels most", reason(png(40000, 40000, rows(1))));
   assertEquals(reason(png(2, 3, rows(1e7))), "is a damaged PNG: it holds more than its picture");
   assertEquals(reason(png(2, 3, rows(20))), "is a damaged PNG: it holds less than its picture");
   assertEquals(reason(png(2, 3, rows(21).subarray(0, 6))), "is cut off before the end of its picture");
   assertEquals(reason(png(2, 3, Uint8Array.of(1, 2, 3))), "is a damaged PNG: its data can't be unpacked");
-  assertSentence("core/data/formats/images/decoders: damaged png colour", reason(png(2, 3, rows(21), 5)));
+  assertSentence("core/data/images/decoders: damaged png colour", reason(png(2, 3, rows(21), 5)));
   const flipped = png(2, 3, rows(21));
   flipped[19] ^= 1;
-  assertSentence("core/data/formats/images/decoders: damaged png checksum", reason(flipped));
+  assertSentence("core/data/images/decoders: damaged png checksum", reason(flipped));
   const filtered = new Uint8Array(21);
   filtered[7] = 9;
   assertSentence(
-    "core/data/formats/images/decoders: damaged png row",
+    "core/data/images/decoders: damaged png row",
     reason(png(2, 3, deflateSync(filtered))),
   );
 });

@@ -74,7 +74,7 @@ Deno.test(
     const refused = (name: string) => refusal(() => listImages(join(folder, name)));
     assertMatch(refused("nowhere"), /^Images: there is no folder .+\/nowhere\. Check data\.data_path/);
     touch(folder, "file.jpg", "flat/a.jpg", "flat/b.jpg", "empty/cat/a.jpg", "empty/dog/notes.txt");
-    assertSentence("core/data/formats/images/listing: file jpg file", refused("file.jpg"));
+    assertSentence("core/data/images/listing: file jpg file", refused("file.jpg"));
     assertMatch(
       refused("flat"),
       /has 2 images \(.\.jpg, \.\.\.\) but no folders in it: put the images of each class/,
@@ -84,7 +84,7 @@ Deno.test(
       /^The class folder .+empty\/dog has no images in it: none of its files ends in \.jpg, .+ \(there are other files, such as dog\/notes\.txt\)/,
     );
     Deno.mkdirSync(join(folder, "bare"));
-    assertSentence("core/data/formats/images/listing: bare folders folder", refused("bare"));
+    assertSentence("core/data/images/listing: bare folders folder", refused("bare"));
     touch(folder, "round/cat/a.jpg");
     Deno.symlinkSync(join(folder, "round/cat"), join(folder, "round/cat/again"));
     assertMatch(refused("round"), /is 40 folders deep: a link in it leads back/);

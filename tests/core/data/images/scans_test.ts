@@ -47,7 +47,7 @@ Deno.test(
       assertEquals(decode(file, header).shape, [3, SIZE, SIZE]);
       const { seconds } = measured(() => {
         const error = assertThrows(() => decode(bomb, headerOf(bomb) as JpegHeader), BadSample);
-        assertSentence("core/data/formats/images/scans: scans pixels attack", error.reason, { SIZE });
+        assertSentence("core/data/images/scans: scans pixels attack", error.reason, { SIZE });
       });
       assert(seconds < 1, `${seconds} s of processor time`);
     }

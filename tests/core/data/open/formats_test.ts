@@ -8,7 +8,7 @@ import { assertSentence } from "../../../sentences.ts";
 /** Samples are lines of eight bytes: two features and a target, of two characters each and one. */
 const FORMAT = `
 import type { DataRequest, Format, Sources } from "../../format.ts";
-import { heldOut, splitIndices } from "../../../../core/data/source/order.ts";
+import { heldOut, splitIndices } from "../../source/order.ts";
 import type { Preview } from "../../preview/preview.ts";
 import { loadReader, type Reader, type ReaderModule, type ReaderSpec } from "../../source/reader.ts";
 import { type Source, threadedSource } from "../../source/source.ts";

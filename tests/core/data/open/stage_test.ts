@@ -54,7 +54,7 @@ Deno.test("a damaged shard is named and not left on the node", () =>
     await pack(from);
     const good = Deno.readFileSync(shard);
     Deno.writeFileSync(shard, good.map((byte, i) => i === 90 ? byte ^ 4 : byte));
-    assertSentence("core/data/formats/packed/stage: packed shard bin", refusal(from, to, "data"));
+    assertSentence("core/data/open/stage: packed shard bin", refusal(from, to, "data"));
     const left = filesIn(to).map((name) => name.split("/")[1]);
     assertEquals(left, [
       "shard-00000.bin",
@@ -93,7 +93,7 @@ Deno.test("a folder of files is staged as it is; one of very many is better pack
     const { path } = staged(from, to);
     assertEquals(filesIn(path), [".staged", "a.npy", "raw/b.npy"]);
     for (let i = 0; i < 1001; i++) Deno.writeTextFileSync(join(from, `${i}.jpg`), "");
-    assertSentence("core/data/formats/packed/stage: files pack first", refusal(from, to, "usage"));
+    assertSentence("core/data/open/stage: files pack first", refusal(from, to, "usage"));
   }));
 
 Deno.test("folders that can't be staged to are refused", () =>
@@ -103,7 +103,7 @@ Deno.test("folders that can't be staged to are refused", () =>
     Deno.writeTextFileSync(from, "x");
     assertMatch(refusal(from, join(from, "node"), "usage"), /can't be written: a part of the path is a file/);
     assertSentence(
-      "core/data/formats/packed/stage: data stage no_such_folder",
+      "core/data/open/stage: data stage no_such_folder",
       refusal(from, "$NO_SUCH_FOLDER/node", "usage"),
     );
     Deno.env.set("NODE_DISK", join(folder, "disk"));

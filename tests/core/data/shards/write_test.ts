@@ -74,7 +74,7 @@ Deno.test("a folder of other data, of another plan or of somebody else's files i
     await writeShards(plan(out), { rank: 0, world: 2 }, make);
     const before = contents(out);
     assertSentence(
-      "core/data/formats/packed/write: out holds other",
+      "core/data/shards/write: out holds other",
       await refusal(() => pack(out, { samples: 104 })),
     );
     assertMatch(await refusal(() => pack(out, { perShard: 11 })), /its samples per shard is 10, and now 11/);
@@ -98,7 +98,7 @@ Deno.test("a folder of other data, of another plan or of somebody else's files i
       /mine is not empty \(thesis\.tex\): name a new folder/,
     );
     assertSentence(
-      "core/data/formats/packed/write: thesis tex written",
+      "core/data/shards/write: thesis tex written",
       await refusal(() => pack(join(folder, "mine", "thesis.tex"))),
     );
   }));

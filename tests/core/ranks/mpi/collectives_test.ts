@@ -169,7 +169,7 @@ for (const { name, open } of FAMILIES) {
   Deno.test(`a rank on ${name} that leaves early is a failure although its own code is 0`, async () => {
     const { code, stderr } = await fails(open(), "leaves");
     assertEquals(code, 5, stderr);
-    assertSentence("core/ranks/mpi: before communication others", stderr);
+    assertSentence("core/ranks/mpi/collectives: before communication others", stderr);
   });
 
   Deno.test(`kill -9 of a rank on ${name} ends the others within 15 s, and leaves no process`, async () => {
@@ -215,14 +215,14 @@ Deno.test("a library that is not the launcher's is refused, before each rank tra
 Deno.test("ranks that take themselves for others than MPI does are refused", async () => {
   const { code, stderr } = await fails(mpich(), "swapped");
   assertEquals(code, 7, stderr);
-  assertSentence("core/ranks/mpi: rank started rank", stderr);
+  assertSentence("core/ranks/mpi/collectives: rank started rank", stderr);
 });
 
 Deno.test("a rank that never comes to MPI is not waited for for ever", async () => {
   const { code, stderr } = await fails(mpich(), "absent");
   assert(code === 5 || code === 3 || code === 7, stderr); // MPICH's launcher makes one code of both
   assertStringIncludes(stderr, "This rank's file is missing.");
-  assertSentence("core/ranks/mpi: rank waited others", stderr);
+  assertSentence("core/ranks/mpi/collectives: rank waited others", stderr);
 });
 
 function exists(path: string): boolean {

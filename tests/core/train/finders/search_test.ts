@@ -1,7 +1,7 @@
 // The finders of learning rate and batch size, on curves and times that are known.
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
 import { key, uniform } from "../../../../core/base/random.ts";
-import { ratePicture } from "../../../../core/outputs/rate_picture.ts";
+import { ratePicture } from "../../../../commands/run/find_lr.ts";
 import { searchBatches, type TriedBatch } from "../../../../core/train/finders/batch.ts";
 import { type BatchFit, chooseSize, sizesUpTo } from "../../../../core/train/finders/fit.ts";
 import { judged, sweepRates } from "../../../../core/train/finders/rate.ts";

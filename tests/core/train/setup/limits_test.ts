@@ -20,7 +20,7 @@ Deno.test("a number of nodes that is asked for must be there", () => {
   check(["--nodes=2"], srun(1));
   assertRefusal(
     "usage",
-    "core/train/limits: nodes asks nodes",
+    "core/train/setup/limits: nodes asks nodes",
     assertThrows(() => check(["--nodes=2"], {}), UserError),
   );
   assertThrows(() => check(["--nodes=4"], srun(1)), UserError, "--nodes asks for 4 nodes");
@@ -31,11 +31,11 @@ Deno.test("a duration without a unit is told as what it is taken for, and one wi
   assertEquals(unitsTaken(fromArgv("--preset=debug")), []);
   withFile("training:\n  save_interval: 50\n", (path) => {
     assertEquals(unitsTaken(fromArgv("--config", path)), [
-      sentenceNamed("core/train/limits: training save_interval unit", { path }),
+      sentenceNamed("core/train/setup/limits: training save_interval unit", { path }),
     ]);
     assertEquals(unitsTaken(fromArgv("--config", path, "--save-interval", "2ep")), []);
   });
   assertEquals(unitsTaken(fromArgv("--timeout", "1")), [
-    sentenceNamed("core/train/limits: distributed timeout timeout"),
+    sentenceNamed("core/train/setup/limits: distributed timeout timeout"),
   ]);
 });

@@ -221,8 +221,8 @@ Deno.test(
     const { train, val, notes } = opened({ data_path: `${folder}/T.CSV` });
     assertEquals([train.length, val!.length, train.facts.outputs], [18, 2, 1]);
     assertEquals(notes, [
-      `Data: ${folder}/T.CSV: 2 features -> 1 number. Samples: 18 to train with, 2 to validate with`,
-      "Read as text: commas between cells, names in line 1",
+      sentenceNamed("core/data/formats/csv/csv: data csv features", { folder }),
+      sentenceNamed("core/data/formats/csv/csv: read text commas"),
     ]);
     const { kind, message } = refusedData({ type: "csv" });
     assertEquals(kind, "usage");

@@ -81,7 +81,7 @@ Deno.test(
     assertEquals(labels(val!), [...val!.indices!].map((id) => id < 20 ? 0 : 1));
     const few = open(folder, { validation_split: 0.25, train_samples: 7, val_samples: 3 });
     assertEquals([few.train.length, few.val!.length], [7, 3]);
-    assertSentence("core/data/formats/images/imagefolder: used images because", few.notes);
+    assertSentence("core/data/formats/imagefolder/imagefolder: used images because", few.notes);
   }),
 );
 

@@ -42,7 +42,7 @@ for name, x in dict(a=a, b=b, c=c, y=np.arange(12)[::-1] * 0.5).items(): np.save
 print(json.dumps(np.concatenate([a, b.transpose(0, 3, 1, 2), c[:, None]], 1).astype("f4").reshape(12, -1).tolist()))`,
     );
     const { train, notes } = await alike(folder);
-    assertSentence("core/data/formats/hdf5/npy_streamed: shape taken images", notes);
+    assertSentence("core/data/formats/npz/npy_streamed: shape taken images", notes);
     assertEquals(train.input.shape, [7, 8, 9]);
     assertEquals(numbers(train)[0], [...train.indices!].flatMap((row) => expected[row]));
     await alike(folder, { data: { features: ["b"], targets: ["y"] } });
@@ -77,7 +77,7 @@ np.savetxt("t.csv", x, delimiter=",")`,
     );
     const because = async (name: string) =>
       (await assertRejects(() => open(`${folder}/${name}`, "no"), UserError)).message;
-    assertSentence("core/data/formats/hdf5/npy_streamed: packed npz array", await because("packed.npz"), {
+    assertSentence("core/data/formats/npz/npy_streamed: packed npz array", await because("packed.npz"), {
       folder,
     });
     assert((await because("fortran.npz")).includes('"x" is in Fortran order'));
@@ -151,7 +151,7 @@ np.save("y.npy", np.arange(rows) * 0.5)`,
     );
     const data = { val_samples: 0, train_samples: 1 << 20 };
     const { train, notes } = await open(folder, "auto", { data });
-    const why = sentenceNamed("core/data/formats/hdf5/npy_streamed: features read file");
+    const why = sentenceNamed("core/data/formats/npz/npy_streamed: features read file");
     assert(notes.some((note) => note.startsWith(why)), notes.join("\n"));
     const [input, target] = numbers(train, [train.length - 1]);
     assertEquals([input.length, input.at(-1), target[0]], [1 << 18, (1 << 18) - 1, ((1 << 20) - 1) / 2]);

@@ -47,7 +47,7 @@ Deno.test(
       const found = new Map(variables.map((v) => [v.name, v]));
       assertEquals(new Float32Array(found.get("x")!.read().buffer)[9], 9);
       assertSentence(
-        "core/data/formats/hdf5/hdf5_other_files: lies another file",
+        "core/data/formats/netcdf/hdf5/hdf5_other_files: lies another file",
         found.get("linked")!.unusable,
         { folder },
       );

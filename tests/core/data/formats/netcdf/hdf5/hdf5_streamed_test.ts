@@ -228,7 +228,7 @@ with h5py.File("growing.h5", "w", libver="latest") as f: f.create_dataset("x", d
       Deno.writeFileSync(path, bytes);
       Deno.utimeSync(path, mtime!, mtime!); // on the disk, without anybody's doing
       const sentence = refusedReading(train, [0, 1]);
-      const expected = sentenceNamed("core/data/formats/hdf5/hdf5_streamed: sample lies damaged", {
+      const expected = sentenceNamed("core/data/formats/netcdf/hdf5/hdf5_streamed: sample lies damaged", {
         path,
         size,
         at,

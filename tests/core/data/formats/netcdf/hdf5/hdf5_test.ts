@@ -109,12 +109,12 @@ with h5py.File("a.h5", "w") as f:
     );
     const { train, notes } = await open(`${folder}/a.h5`, { external_files: true });
     assertEquals(notes, [
-      sentenceNamed("core/data/formats/hdf5/hdf5: left aside number"),
+      sentenceNamed("core/data/formats/netcdf/hdf5/hdf5: left aside number"),
     ]);
     assertEquals(all(train, "input"), [0, 0, 1, 1, 2, 3, 2, 4, 5, 3, 6, 7]);
     assertEquals(all(train, "target"), range(0, 4));
     const link = await refused(`${folder}/a.h5`, { features: ["gone"], external_files: true });
-    assertSentence("core/data/formats/hdf5/hdf5: gone link another", link);
+    assertSentence("core/data/formats/netcdf/hdf5/hdf5: gone link another", link);
     const number = await refused(`${folder}/a.h5`, { features: ["number"] });
     assert(number.includes('"number" is a single number'), number);
   }),
@@ -154,12 +154,12 @@ with h5py.File("a.h5", "w") as f:
     f.create_virtual_dataset("virtual", layout)`,
     );
     const because = (name: string) => refused(`${folder}/a.h5`, { features: [name], targets: ["x"] });
-    assertSentence("core/data/formats/hdf5/hdf5: lzf compressed lzf", await because("lzf"));
+    assertSentence("core/data/formats/netcdf/hdf5/hdf5: lzf compressed lzf", await because("lzf"));
     assert((await because("wide")).includes('"wide" holds floats of 128 bits'));
     assert((await because("complex")).includes('"complex" holds compound values'));
     assert((await because("virtual")).includes("is pieced together from other files"));
     assert((await because("y")).includes('"y" has 5 samples, but "x" has 6'));
-    assertSentence("core/data/formats/hdf5/hdf5: dataset features did", await because("xx"));
+    assertSentence("core/data/formats/netcdf/hdf5/hdf5: dataset features did", await because("xx"));
   }),
 );
 
@@ -183,10 +183,10 @@ with h5py.File("a.h5", "w") as f:
     const damaged = await because("b.h5", bytes.map((byte, i) => i > half && i < half + 500 ? 0 : byte));
     assert(damaged.startsWith(`${folder}/b.h5: x can't be read as HDF5: `), damaged);
     const short = await because("c.h5", bytes.slice(0, half));
-    assertSentence("core/data/formats/hdf5/hdf5: read hdf truncated", short);
+    assertSentence("core/data/formats/netcdf/hdf5/hdf5: read hdf truncated", short);
     const text = (content: string) => new TextEncoder().encode(content);
     assert((await because("d.h5", text("PK\x03\x04 and more"))).includes("is no HDF5 file"));
     const classic = await because("e.h5", text("CDF\x01 and more"));
-    assertSentence("core/data/formats/hdf5/hdf5: classic netcdf file", classic);
+    assertSentence("core/data/formats/netcdf/hdf5/hdf5: classic netcdf file", classic);
   }),
 });

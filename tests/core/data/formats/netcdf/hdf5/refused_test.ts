@@ -67,7 +67,11 @@ for name in ["a.h5", "new.nc", "old.nc"]:
     whole = open(name, "rb").read(); open("cut-" + name, "wb").write(whole[:len(whole) // 2])`,
     );
     const path = `${folder}/a.h5`;
-    await refused(path, sentenceNamed("core/data/formats/hdf5/refused: dataset features mean"), of("xx"));
+    await refused(
+      path,
+      sentenceNamed("core/data/formats/netcdf/hdf5/refused: dataset features mean"),
+      of("xx"),
+    );
     await refused(path, '"one" is a single number', of("one"));
     await refused(path, '"words" holds text', of("words"));
     await refused(path, '"short" has 9 samples', of("short"));
