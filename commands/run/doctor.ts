@@ -18,7 +18,7 @@ export async function doctor(argv: string[]): Promise<number> {
   const show = { json, quiet };
   const began = performance.now();
   if (full) {
-    const { measureMachine } = await import("../../core/cluster/doctor/full/ranks.ts");
+    const { measureMachine } = await import("../../core/cluster/doctor/full/measure.ts");
     const { rank, lines, facts, measured, exclude } = await measureMachine(resolved, env, began);
     if (rank > 0) return exitCode(lines); // rank 0 has told it
     return printFindings(lines, { facts, measured, exclude }, show);

@@ -1,6 +1,6 @@
 // `doctor --full` on several ranks: they measure at the same time, and rank 0 gathers the results.
 import { join } from "../../../../deps/path.ts";
-import { cudaDevices, cudaUuid } from "../../../../ffi/cuda.ts";
+import { cudaUuid } from "../../../../ffi/cuda.ts";
 import { remove } from "../../../base/atomic.ts";
 import { parseDuration } from "../../../settings/setting.ts";
 import type { Origin } from "../../../settings/values.ts";
@@ -10,25 +10,26 @@ import type { Control } from "../../../ranks/control/control.ts";
 import { type FirstError, JobFailed, rankOnHost } from "../../../ranks/control/failure.ts";
 import { withRanks } from "../../../ranks/session.ts";
 import type { Team } from "../../../ranks/team.ts";
-import { placeFlags, type RankContext, rankContext } from "../../../ranks/context.ts";
+import type { RankContext } from "../../../ranks/context.ts";
 import { UserError } from "../../../base/errors.ts";
 import { pathExists } from "../../../base/files.ts";
 import { VERSION } from "../../../base/version.ts";
-import { examine, judgeFacts, type MachineFacts } from "../examine.ts";
+import type { MachineFacts } from "../examine.ts";
 import { bad, type Finding, good } from "../check.ts";
-import { matmulSpeed, measureAll, measureSkew } from "./speeds.ts";
+import { measureAll, measureSkew } from "./speeds.ts";
 import { judgeResults, mergeNodes, type NodeFindings, type RankResult, type Results } from "./judge.ts";
 import { measurePairs, openSubGroups, openTimeLimit, type TimeLimit } from "./pairs.ts";
-import type { Device } from "../../../../ffi/tensor.ts";
-import type { Resolved } from "../../../settings/resolve.ts";
-import { usableCores } from "../../../base/topology.ts";
-import { startThread, type Thread } from "../../../base/threads.ts";
-import { formatDuration } from "../../../base/format.ts";
-import { asUserError, openDevice } from "../../../train/device.ts";
-import { nearestFolder, probe } from "../storage.ts";
-import type { WatchdogOptions } from "./watchdog.ts";
+import {
+  canWrite,
+  deviceSpeed,
+  lostFinding,
+  type MeasureOutcome,
+  type Ready,
+  timeFinding,
+  writeProbe,
+} from "./measure.ts";
 
-interface RanksOptions {
+export interface RanksOptions {
   readonly config: Config;
   readonly backendFrom: Origin;
   readonly env: Record<string, string>;
@@ -47,7 +48,7 @@ const ARRIVE = 20, OWN = 25, PAIRS = 12, ALL = 15;
 /** Rank 0 needs this long to print the failure: MPI's launchers kill the others when one ends with any code but 0. */
 const NOTIFY_MS = 1500;
 
-async function measureRanks(options: RanksOptions): Promise<MeasureOutcome> {
+export async function measureRanks(options: RanksOptions): Promise<MeasureOutcome> {
   const logs = join(options.config.output.save_dir, "logs");
   const made = options.where.rank === 0 && !pathExists(logs);
   try {
@@ -241,141 +242,3 @@ function nodesAtFault({ cause, host }: FirstError, hosts: readonly string[]): re
   if (cause.kind === "time limit") return cause.suspects;
   return hosts.includes(host) && hosts.some((other) => other !== host) ? [host] : [];
 }
-
-// `doctor --full`: checks every node, then measures devices, network and storage.
-
-type Env = Record<string, string>;
-
-interface MeasureOutcome {
-  readonly rank: number;
-  /** Rank 0 prints these; the other ranks' exit codes follow from theirs. */
-  readonly lines: readonly Finding[];
-  readonly facts: MachineFacts | null;
-  readonly measured: Results | null;
-  readonly exclude: readonly string[];
-}
-
-/** After these seconds the program ends whatever it is doing. */
-const MOST_SECONDS = 57;
-const WRITE_BYTES = 64 * 2 ** 20, WRITE_SECONDS = 5;
-const MATMUL_SECONDS = 1.5;
-
-export async function measureMachine(resolved: Resolved, env: Env, began: number): Promise<MeasureOutcome> {
-  const { config } = resolved;
-  const watchdog = startWatchdog(MOST_SECONDS - (performance.now() - began) / 1000);
-  try {
-    const where = whereOf(resolved, env);
-    // All ranks of a node would find the same.
-    const facts = where === null || where.localRank === 0 ? await examine(resolved, env) : null;
-    const lines = facts ? judgeFacts(facts) : [];
-    if (where === null) return { rank: 0, lines, facts, measured: null, exclude: [] };
-    const ready = makeReady(config, where, lines);
-    if (where.world === 1) return alone({ config, ready, lines, facts, began });
-    return await measureRanks({
-      config,
-      backendFrom: resolved.origin("distributed.backend"),
-      env,
-      where,
-      ready,
-      lines,
-      facts,
-      began,
-    });
-  } catch (error) {
-    throw asUserError(error);
-  } finally {
-    watchdog.end();
-  }
-}
-
-/** The other ranks learn why a device can't compute. */
-interface Ready {
-  readonly device: Device;
-  readonly libtorch: string;
-  readonly broken: string | null;
-}
-
-function makeReady(config: Config, where: RankContext, lines: readonly Finding[]): Ready {
-  const cause = lines.find(({ name, state }) =>
-    state === "bad" && /^(libtorch|allocation|glibc)$/.test(name)
-  );
-  if (cause) return { device: "cpu", libtorch: "", broken: `${cause.said}. ${cause.fix}` };
-  const threads = config.training.threads || Math.max(1, Math.floor(usableCores() / where.localWorld));
-  try {
-    const training = { ...config.training, threads };
-    const { device, libtorch } = openDevice({ ...config, training }, where.localRank);
-    return { device, libtorch: libtorch.versionText, broken: null };
-  } catch (error) {
-    const known = asUserError(error);
-    if (known instanceof UserError) return { device: "cpu", libtorch: "", broken: known.message };
-    throw error;
-  }
-}
-
-/** Returns null where the ranks are unclear; the check of the allocation says why. */
-function whereOf({ config }: Resolved, env: Env): RankContext | null {
-  try {
-    return rankContext(env, placeFlags(config.distributed));
-  } catch (error) {
-    if (error instanceof UserError) return null;
-    throw error;
-  }
-}
-
-function startWatchdog(seconds: number): Thread<never> {
-  const sentence =
-    `hpctrain: doctor --full was not done after ${MOST_SECONDS} s on ${Deno.hostname()}: a device or a file ` +
-    "system there does not answer. Try without --full, and --save-dir on another file system.";
-  const options: WatchdogOptions = { milliseconds: Math.max(0, 1000 * seconds), sentence };
-  return startThread(new URL("./watchdog.ts", import.meta.url), "watchdog", options);
-}
-
-const writeProbe = (folder: string, ranks: number) =>
-  probe(nearestFolder(folder), Math.max(2 ** 20, WRITE_BYTES / Math.min(ranks, 16)), WRITE_SECONDS);
-
-const deviceSpeed = (device: Device) => matmulSpeed(device, MATMUL_SECONDS);
-
-interface Alone {
-  readonly config: Config;
-  readonly ready: Ready;
-  readonly lines: readonly Finding[];
-  readonly facts: MachineFacts | null;
-  readonly began: number;
-}
-
-function alone({ config, ready: { device, broken }, lines, facts, began }: Alone): MeasureOutcome {
-  if (broken !== null) {
-    const lost = lines.some(({ state }) => state === "bad") ? [] : [lostFinding(broken, [])];
-    return { rank: 0, lines: [...lines, ...lost], facts, measured: null, exclude: [] };
-  }
-  const devices: Device[] = device === "cpu"
-    ? ["cpu"]
-    : Array.from({ length: cudaDevices() }, (_, index): Device => `cuda:${index}`);
-  const host = Deno.hostname(), writes = canWrite(facts);
-  const ranks = devices.map((device, rank): RankResult => ({
-    rank,
-    host,
-    device,
-    ...deviceSpeed(device),
-    write: rank === 0 && writes ? writeProbe(config.output.save_dir, 1) : null,
-    ahead: 0,
-    unsure: 0,
-  }));
-  const measured = { ranks, pairs: [], left: 0, all: [], seconds: (performance.now() - began) / 1000 };
-  const judged = judgeResults(measured);
-  return { rank: 0, lines: [...lines, ...judged.lines, timeFinding(measured)], facts, measured, exclude: [] };
-}
-
-const canWrite = (facts: MachineFacts | null): boolean =>
-  facts === null || facts.storage.places.every(({ probe }) => probe === null || probe.refused === null);
-
-const timeFinding = ({ seconds }: Results): Finding => good("time", `measured in ${formatDuration(seconds)}`);
-
-const lostFinding = (said: string, exclude: readonly string[]): Finding =>
-  bad(
-    "ranks",
-    said.replace(/\.$/, ""),
-    exclude.length > 0
-      ? `Leave it out: --exclude=${exclude.join(",")}.`
-      : "See that every node can reach the others (docs/ranks.md), or take other nodes.",
-  );

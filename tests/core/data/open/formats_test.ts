@@ -1,5 +1,5 @@
-// The seam of formats, followed for a made-up kind of data: one folder, one line in core/data/open/formats.ts, and one line
-// about it in core/settings/formats.ts. The program with these knows the kind everywhere.
+// The seam of formats, followed for a made-up kind of data: one folder, and one line in core/parts.ts.
+// The program with these knows the kind everywhere.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { environment, finish, ROOT } from "../../../integration/program.ts";
