@@ -27,12 +27,13 @@ export async function findBatch(argv: string[]): Promise<number> {
     if (found === null) {
       throw new UserError(
         "memory",
-        "Not even one sample at a time fits into memory: try --amp bf16, --gradient-checkpointing or a smaller model.",
+        "Not even the smallest batch fits into memory: try --amp bf16, --gradient-checkpointing or a smaller model.",
       );
     }
+    const least = found.tried[0].size;
     const small = Math.min(
-      config.training.batch_size,
-      Math.max(1, Math.floor(built.data.train.length / 8)),
+      Math.max(least, config.training.batch_size),
+      Math.max(least, Math.floor(built.data.train.length / 8)),
       found.largest,
     );
     const noise = measureNoise(config, built, device, small);

@@ -160,10 +160,16 @@ export class BatchNorm extends Module {
   }
 }
 
+/**
+ * A batch norm can't train on a batch of one sample, as it gets it.
+ * @internal
+ */
+export class LonelyBatch extends UserError {}
+
 /** One value per channel has no variance; it would turn the running variance into NaN. */
 function refuseLonely(x: Tensor): void {
   if (x.shape.slice(2).some((size) => size > 1)) return;
-  throw new UserError(
+  throw new LonelyBatch(
     "usage",
     `batch norm needs more than one value per channel to train on, and got ${describe(x)}: ` +
       "use a larger batch size, larger images, or a number of samples that leaves no batch of one.",

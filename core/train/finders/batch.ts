@@ -1,4 +1,6 @@
-// The batch-size finder: sizes from 1 on, each twice the one before, until memory ends or no size is faster.
+// The batch-size finder: sizes from 1 on, or from 2 on where a batch norm can't take one sample, each twice the one before, until
+// memory ends or no size is faster.
+import { LonelyBatch } from "../../models/nn/norms.ts";
 
 export interface TriedBatch {
   readonly size: number;
@@ -27,17 +29,35 @@ const NEARLY = 0.95;
 /** So many sizes without gain end the search. */
 const PATIENCE = 2;
 
-/** `time` takes steps with a size and returns the seconds of one, or null where it does not fit. */
+/** Returns null where the size does not fit. */
+type TimeBatch = (size: number) => { readonly seconds: number; readonly memory: number } | null;
+
+/** Undefined where a batch norm needs more samples, and there are more. */
+function timeWhereNormsCan(
+  time: TimeBatch,
+  size: number,
+  samples: number,
+): ReturnType<TimeBatch> | undefined {
+  try {
+    return time(size);
+  } catch (error) {
+    if (error instanceof LonelyBatch && size < samples) return undefined;
+    throw error;
+  }
+}
+
+/** `time` takes steps with a size and returns the seconds of one. */
 export function searchBatches(
   most: { readonly samples: number; readonly memory: number | null },
-  time: (size: number) => { readonly seconds: number; readonly memory: number } | null,
+  time: TimeBatch,
   report: (tried: TriedBatch) => void,
 ): FoundBatch | null {
   const tried: TriedBatch[] = [];
   let end: FoundBatch["end"] = "samples", best = 0, since = 0;
   for (let size = 1; size <= most.samples; size *= 2) {
-    const beyond = most.memory !== null && size > most.memory && size > 1;
-    const taken = beyond ? null : time(size);
+    const beyond = most.memory !== null && size > most.memory && tried.length > 0;
+    const taken = beyond ? null : timeWhereNormsCan(time, size, most.samples);
+    if (taken === undefined) continue;
     const one = taken
       ? { size, rate: size / taken.seconds, ...taken }
       : { size, rate: null, seconds: null, memory: null };

@@ -6,6 +6,7 @@ import { NativeError } from "../../../ffi/errors.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
+import { LonelyBatch } from "../../models/nn/norms.ts";
 import { formatPlural, formatRate } from "../../base/format.ts";
 import type { Config } from "../../settings/settings.ts";
 import { planBatches } from "../batches.ts";
@@ -88,15 +89,16 @@ export function fitBatch(
   }
   const share = Math.ceil(global / world);
   const norms = built.model.root.namedBuffers().some(([name]) => name.endsWith("running_mean"));
+  const sizes = sizesUpTo(norms ? Math.min(share, training.batch_size) : share);
   const fit = chooseSize(
-    sizesUpTo(norms ? Math.min(share, training.batch_size) : share),
+    sizes,
     norms ? "norms" : training.deterministic !== "off" ? "deterministic" : null,
-    timeOnRanks(launch, built, { share, localRanks, world }),
+    timeOnRanks(launch, built, { share, largest: sizes[0], localRanks, world }),
   );
   if (fit === null) {
     throw new UserError(
       "memory",
-      "Not even one sample at a time fits into memory: try --amp bf16, --gradient-checkpointing or a smaller model.",
+      "Not even the smallest batch fits into memory: try --amp bf16, --gradient-checkpointing or a smaller model.",
     );
   }
   return fitted(fit.size, noteOf(fit, Math.min(share, training.batch_size)));
@@ -109,8 +111,9 @@ const MARGIN = 1 / 8;
 function timeOnRanks(
   { config, device, team = null }: Launch,
   built: Built,
-  { share, localRanks, world }: {
+  { share, largest, localRanks, world }: {
     readonly share: number;
+    readonly largest: number;
     readonly localRanks: number;
     readonly world: number;
   },
@@ -121,12 +124,11 @@ function timeOnRanks(
   const own = (size: number): number | null => {
     if (size > most && size > 1) return null;
     const tried = device === "cpu" ? size : Math.min(train.length, size + Math.ceil(MARGIN * size));
-    const timed = leavingNoTrace(
-      config,
-      built,
-      world,
-      () => stepTimer(config, built, device, NO_UPDATE)(tried),
-    );
+    const timed = leavingNoTrace(config, built, world, () => {
+      const time = stepTimer(config, built, device, NO_UPDATE);
+      if (size === 1 && tried > 1) time(size); // a batch norm may take those that are tried, and not this one
+      return time(tried);
+    }, size < largest);
     return timed && timed.seconds * size / tried;
   };
   return (size) => {
@@ -141,8 +143,17 @@ const NO_UPDATE = {
   optimizer: { type: "none", steps: 0, slots: new Map(), options: {}, step() {} } satisfies Optimizer,
 };
 
-/** The memory of the run's optimizer is held meanwhile, and what batch norms have seen is forgotten. */
-function leavingNoTrace<T>(config: Config, built: Built, world: number, run: () => T): T | null {
+/**
+ * The memory of the run's optimizer is held meanwhile, and what batch norms have seen is forgotten. Null where memory
+ * ends, and where a batch norm needs more samples and `more` would do.
+ */
+function leavingNoTrace<T>(
+  config: Config,
+  built: Built,
+  world: number,
+  run: () => T,
+  more: boolean,
+): T | null {
   const { model, arena } = built, buffers = model.root.namedBuffers().map(([, t]) => t);
   const held: Tensor[] = [];
   const hold = (make: () => Tensor) => {
@@ -159,6 +170,7 @@ function leavingNoTrace<T>(config: Config, built: Built, world: number, run: () 
     return made;
   } catch (error) {
     if (error instanceof NativeError && error.outOfMemory) return null; // what is held did not fit
+    if (error instanceof LonelyBatch && more) return null;
     throw error;
   } finally {
     held.forEach((t) => t.free());
