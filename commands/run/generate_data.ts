@@ -164,7 +164,7 @@ export function read(
     if (typeof text === "boolean") return text;
     return text === undefined
       ? setting.default
-      : fromText({ path: "the value", setting }, text, flagOrigin(flagOf(name))).value;
+      : fromText({ path: name, setting }, text, flagOrigin(flagOf(name))).value;
   };
   const valuesOf = (options: Options) =>
     Object.fromEntries(Object.entries(options).map(([name, setting]) => [name, value(name, setting)]));

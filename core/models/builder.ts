@@ -66,7 +66,7 @@ export function attentionSizes(settings: { embed: number; heads: number }): { em
   if (embed % heads !== 0) {
     throw new UserError(
       "usage",
-      `model.embed ${embed} can't be shared by ${heads} heads: set model.embed to a multiple of model.heads, ` +
+      `model.embed ${embed} can't be shared by ${heads} heads: set --embed to a multiple of --heads, ` +
         `e.g. ${Math.ceil(embed / heads) * heads}.`,
     );
   }

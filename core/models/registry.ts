@@ -59,7 +59,7 @@ function plainModel(settings: Settings, facts: Facts, outputs: number): Model {
     throw new UserError(
       "usage",
       `there is no model "${name}".${didYouMean(name, MODELS)} ` +
-        `model.name is one of: ${MODELS.join(", ")}.`,
+        `--model is one of: ${MODELS.join(", ")}.`,
     );
   }
   const what = facts.task === "regression" ? "targets per sample" : "classes";

@@ -67,7 +67,7 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   const line = readFlags(argv, usage, mistakes);
   for (const { path, origin } of line.assignments) {
     const bySet = origin.kind === "flag" && origin.key !== undefined;
-    if (!takes(path) && !bySet) mistakes.try(() => refuseUseless(path, origin, usage));
+    if (!takes(path) && !bySet) mistakes.try(() => refuseUseless(origin, usage));
   }
   mistakes.try(() => refuseExtra(line.positionals, request.positionals ?? 0, usage));
   const { program } = request;
@@ -252,10 +252,10 @@ const chosenBefore = (checkpoint: unknown, config: Config): Assignment[] =>
     DECIDED.includes(path) && readSetting(config, path) === "auto"
   );
 
-function refuseUseless(path: string, flag: Origin, usage: string): never {
+function refuseUseless(flag: Origin, usage: string): never {
   throw new UserError(
     "usage",
-    `${formatOrigin(flag)} (${path}) is nothing that this command looks at: leave it out. Usage: ${usage}`,
+    `${formatOrigin(flag)} is nothing that this command looks at: leave it out. Usage: ${usage}`,
   );
 }
 

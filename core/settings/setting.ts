@@ -49,8 +49,12 @@ export interface Setting<V = unknown> {
   readonly orFile?: { readonly regex: RegExp; readonly says: string };
   /** A bare number has the first unit. */
   readonly units: readonly DurationUnit[];
-  /** `says` puts the pattern into words; an empty text always fits. */
-  readonly pattern?: { readonly regex: RegExp; readonly says: string };
+  /** `says` puts the pattern into words, `unlike` tells what fits a text that does not; an empty text always fits. */
+  readonly pattern?: {
+    readonly regex: RegExp;
+    readonly says: string;
+    readonly unlike?: (text: string) => string;
+  };
   readonly common?: boolean;
   /** Without this part of the program there is no such setting. */
   readonly part?: string;

@@ -150,7 +150,7 @@ export function expected(setting: Setting): string {
         ? `one or more of ${setting.choices.join(", ")}, with commas between them`
         : "a list, or text with commas";
     case "path":
-      return "a path";
+      return setting.pattern?.says ?? "a path";
     case "text":
       return setting.pattern?.says ?? "text";
   }
@@ -246,9 +246,10 @@ function toText(setting: Setting, given: unknown): string | undefined {
 }
 
 function refusal({ path, setting }: Declared, given: unknown, origin: Origin): UserError {
-  const named = origin.kind === "flag" && origin.name === `--${setting.flag}`;
-  const flag = setting.flag && !named ? ` (--${setting.flag})` : "";
-  const unlike = setting.unlike?.[String(given).trim()];
+  // Who typed a flag has not seen the setting's path.
+  const named = origin.kind === "flag" && origin.name.startsWith("--") && origin.key === undefined;
+  const flag = setting.flag ? ` (--${setting.flag})` : "";
+  const unlike = setting.unlike?.[String(given).trim()] ?? unlikePattern(setting, given);
   const hint = unlike
     ? ` ${unlike}`
     : setting.kind === "choice" && typeof given === "string"
@@ -260,11 +261,14 @@ function refusal({ path, setting }: Declared, given: unknown, origin: Origin): U
     : "";
   return new UserError(
     "usage",
-    `${formatOrigin(origin)}: ${path}${flag} must be ${expected(setting)}, but got ${
-      shownValue(given)
-    }.${hint}`,
+    `${named ? origin.name : `${formatOrigin(origin)}: ${path}${flag}`} must be ${
+      expected(setting)
+    }, but got ${shownValue(given)}.${hint}`,
   );
 }
+
+const unlikePattern = ({ pattern }: Setting, given: unknown): string | undefined =>
+  typeof given === "string" && !pattern?.regex.test(given) ? pattern?.unlike?.(given) : undefined;
 
 function unknownItem({ choices }: Setting, given: unknown): string {
   const words = (Array.isArray(given) ? given : [given]).map((word) => String(word).trim());

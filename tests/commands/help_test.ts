@@ -82,7 +82,7 @@ Deno.test("--trace-errors tells where an error came from, for any command and be
     assert(sentence.startsWith("hpctrain: ") && stack.some((line) => /^\s+at /.test(line)), stack.join("\n"));
   }
   const [sentence, hint, ...more] = await lines("--debug", "--epochs", "0");
-  assertStringIncludes(sentence, "training.epochs must be");
+  assertStringIncludes(sentence, "--epochs must be");
   assertSentence("commands/help: debug preset debug", hint);
   assertEquals(more, []);
 });

@@ -307,7 +307,7 @@ Deno.test("what can't be is refused with what to change", async () => {
     "sbatch --time tomorrow": /must be a time such as 04:00:00/,
     "sbatch --account two,words;x": /a word without blanks, quotes or #/,
     "sbatch --sbatch-arg nice": /with its dashes/,
-    "sbatch --epochs many": /training\.epochs must be a whole number/,
+    "sbatch --epochs many": /--epochs must be a whole number/,
     "sbatch --submit=yes": /--submit takes no value/,
     "qsub --exclude node3": /is SLURM's/,
   };

@@ -46,16 +46,16 @@ const lines: [name: string, args: string[], says: RegExp][] = [
   [
     "a misspelt model",
     ["--model", "mpl"],
-    /model\.name must be one of .* but got "mpl"\. Did you mean "mlp"\?/,
+    /--model must be one of .* but got "mpl"\. Did you mean "mlp"\?/,
   ],
   [
     "a number below its range",
     ["--epochs", "0"],
-    /--epochs: .* must be a whole number from 1 to 1e9, but got 0/,
+    /--epochs must be a whole number from 1 to 1e9, but got 0/,
   ],
   ["a number above its range", ["--momentum", "1"], /must be a number from 0 and below 1, but got 1/],
-  ["a fraction for a count", ["--batch-size", "2.5"], /--batch-size: .*a whole number.*but got 2\.5/],
-  ["a word for a number", ["--lr", "fast"], /--lr: .* must be a number from 0 to 1e6, but got "fast"/],
+  ["a fraction for a count", ["--batch-size", "2.5"], /--batch-size .*a whole number.*but got 2\.5/],
+  ["a word for a number", ["--lr", "fast"], /--lr must be a number from 0 to 1e6, but got "fast"/],
   ["a duration without sense", ["--save-interval", "often"], /a duration such as .*but got "often"/],
   ["a flag without its value", ["--epochs"], /--epochs/],
   [

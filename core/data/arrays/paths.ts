@@ -30,7 +30,7 @@ function refuseHidden(path: string): void {
   if (!isUrl(path) || !path.includes(`=${HIDDEN}`)) return;
   throw new UserError(
     "usage",
-    `data.data_path is ${path}, a checkpoint's, in which the key is left out. Name the store with its key: --data-path ADDRESS.`,
+    `data.data_path (--data-path) is ${path}, a checkpoint's, in which the key is left out. Name the store with its key: --data-path ADDRESS.`,
   );
 }
 
@@ -115,7 +115,7 @@ function addressesOf(item: string): string[] {
   if (odd === undefined) return found;
   throw new UserError(
     "usage",
-    `data.data_path: ${odd} has a star or brackets in it, and a server can't be asked what is there. Name its stores ` +
+    `data.data_path (--data-path): ${odd} has a star or brackets in it, and a server can't be asked what is there. Name its stores ` +
       "in braces, {1979..2012}, or with commas.",
   );
 }
@@ -174,7 +174,10 @@ function expanded(pattern: string): string[] {
     const all = words.length === 1 ? sequence(words[0]) : words.flatMap(expanded);
     return all.flatMap((word) => rest.map((end) => pattern.slice(0, open) + word + end));
   }
-  throw new UserError("usage", `data.data_path: ${pattern} opens a brace "{" and doesn't close it.`);
+  throw new UserError(
+    "usage",
+    `data.data_path (--data-path): ${pattern} opens a brace "{" and doesn't close it.`,
+  );
 }
 
 /** As in a shell, zeros in front of an end fill all numbers to its length. */
@@ -235,9 +238,13 @@ function patternOf(segment: string, whole: string): RegExp {
   try {
     return new RegExp(`^${text}$`, "su");
   } catch (cause) {
-    throw new UserError("usage", `data.data_path: the characters in brackets in ${whole} are no range.`, {
-      cause,
-    });
+    throw new UserError(
+      "usage",
+      `data.data_path (--data-path): the characters in brackets in ${whole} are no range.`,
+      {
+        cause,
+      },
+    );
   }
 }
 

@@ -71,7 +71,7 @@ function expanded(folder: string): string {
     if (value) return value;
     throw new UserError(
       "usage",
-      `data.stage is ${folder}, but ${all} is not set here. Name a folder of this node.`,
+      `data.stage (--stage) is ${folder}, but ${all} is not set here. Name a folder of this node.`,
     );
   });
 }

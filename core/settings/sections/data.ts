@@ -1,7 +1,13 @@
 import { DATA_KIND_NAMES, DATA_KINDS } from "../formats.ts";
+import { quote } from "../../base/shell.ts";
 import { bool, choice, float, int, list, path, text } from "../setting.ts";
 
-const DATA_FILE = { regex: /\.(ts|mts|js|mjs|py)$/, says: "a TypeScript or Python file" };
+const DATA_FILE = {
+  regex: /\.(ts|mts|js|mjs|py)$/,
+  says: "a TypeScript or Python file",
+  unlike: (text: string) =>
+    `Its code gives the samples. Files of data are named by another flag: --data-path ${quote(text)}.`,
+};
 
 /** It stands for every sample that files have; none has more. */
 export const ALL_SAMPLES = 1e12;

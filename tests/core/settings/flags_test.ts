@@ -1,6 +1,6 @@
 // The command line: spellings, order, and a sentence for each mistake.
-import { assertEquals, assertStringIncludes } from "@std/assert";
-import { FLAGS, readSetting } from "../../../core/settings/settings.ts";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { ALL_SETTINGS, FLAGS, readSetting } from "../../../core/settings/settings.ts";
 import { fromArgv, refusal } from "./helpers.ts";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
 import { assertSentence, sentenceNamed } from "../../sentences.ts";
@@ -175,7 +175,9 @@ const MISTAKES: [string[], string][] = [
   [["--deterministic", "world"], sentenceNamed("core/settings/flags: takes equals sign")],
   [["--deterministic=wrold"], 'Did you mean "world"?'],
   [["--warmup", "3parsecs"], sentenceNamed("core/settings/flags: duration such steps")],
-  [["--warmup", "10min"], "training.scheduler.warmup must be a duration"],
+  [["--warmup", "10min"], "--warmup must be a duration"],
+  [["--data", "t.csv"], "--data-path t.csv."],
+  [["--data", "my photos"], "--data-path 'my photos'."],
   [["--run-name", "../evil"], "a name for files"],
   [["--run-name", "a\nb"], "a name for files"],
   [["--set"], "--set needs KEY=VALUE."],
@@ -225,6 +227,22 @@ Deno.test("a choice is known in any capitals and however its words are joined, u
 
 Deno.test("a switch of another spelling is also taken back", () => {
   assertEquals(fromArgv("--use-amp", "--no-use-amp").config.training.amp, "off");
+});
+
+Deno.test("a refusal of a flag's value speaks of the flag that was typed, and not of its setting", () => {
+  const typed = ALL_SETTINGS.filter(({ setting: { kind, flag, bare } }) =>
+    flag && !bare && ["int", "float", "choice", "duration"].includes(kind)
+  );
+  assert(typed.length > 50);
+  for (const { path, setting: { flag, spellings = [] } } of typed) {
+    for (const name of [flag, ...spellings]) {
+      const said = refusal({ argv: [`--${name}=no such value`] });
+      assertStringIncludes(said, `--${name} must be `);
+      assert(!said.includes(path), said);
+    }
+  }
+  const bySet = refusal({ argv: ["--set", "training.lr=x"] });
+  assertStringIncludes(bySet, "training.optimizer.learning_rate (--lr) must be"); // the name in files, and the flag
 });
 
 Deno.test("a mistake that a flag and a variable make together is one: job scripts make flags of variables", () => {

@@ -75,7 +75,7 @@ wandb: 7
   const [head, ...lines] = said.split("\n");
   assertEquals(head, "The configuration has 11 mistakes.");
   const places = lines.map((line) =>
-    /^ {2}(Unknown flag --lrr|Unexpected argument "extra"|[^:]+(:\d+:\d+)?)/.exec(line)![1]
+    /^ {2}(Unknown flag --lrr|Unexpected argument "extra"|--[\w-]+|[^:]+(:\d+:\d+)?)/.exec(line)![1]
   );
   assertEquals(places, [
     "Unknown flag --lrr",
