@@ -250,22 +250,6 @@ function fromDriver(device: number, ask: (cu: Driver, handle: number) => string 
   }
 }
 
-/** "9.26.0"; null where libtorch has loaded none. */
-export function cudnnVersion(): string | null {
-  const path = libraryNamed(CUDNN);
-  if (path === CUDNN) return null;
-  try {
-    const library = Deno.dlopen(path, { cudnnGetVersion: { parameters: [], result: "usize" } });
-    const version = Number(library.symbols.cudnnGetVersion()), major = version >= 90000 ? 10000 : 1000;
-    library.close();
-    return [Math.floor(version / major), Math.floor(version % major / 100), version % 100].join(".");
-  } catch {
-    return null;
-  }
-}
-
-const CUDNN = "libcudnn.so";
-
 export function seedCuda(seed: bigint): void {
   if (state) native.seedCudaGenerator?.(seed);
 }

@@ -25,6 +25,7 @@ const compileSymbol = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 export interface Nvrtc {
+  readonly path: string;
   /** "13.2" */
   readonly version: string;
   /** Machine code of each text for GPUs of this architecture ("sm_90", "gfx942"). Throws with the compiler's own words. */
@@ -112,6 +113,7 @@ export function openNvrtc(
     return bytes;
   };
   return {
+    path: path.includes("/") ? path : libraryNamed(backend.compiler, ITS_PART),
     version: `${major[0]}.${minor[0]}`,
     compile(texts, architecture) {
       const programs: bigint[] = [];

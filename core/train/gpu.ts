@@ -5,12 +5,12 @@ import {
   cudaCapabilityMinor,
   cudaMemory,
   cudaName,
-  cudnnVersion,
   gpuBackend,
   heldByOthers,
   searchesKernels,
   searchKernels,
 } from "../../ffi/cuda.ts";
+import { cudnnVersion } from "../../ffi/gpu/libraries.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Model } from "../models/model.ts";
 import type { RunGpuFacts } from "../run/events.ts";

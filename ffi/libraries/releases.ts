@@ -228,3 +228,11 @@ export function newestReleaseFor(cuda: string): string | null {
   const fits = Object.entries(CUDA_RELEASES).find(([, { x86_64 }]) => x86_64.driver <= major);
   return fits ? fits[0] : null;
 }
+
+/** The cuDNN that a PyTorch is released with ("2.15.0" with "9.26.0"); null where that is not known here. */
+export function cudnnOf(torch: string): string | null {
+  const wheels = CUDA_RELEASES[torch]?.x86_64.wheels ?? [];
+  return wheels.map(({ requirement }) => /^nvidia-cudnn-cu\d+==(\d+\.\d+\.\d+)/.exec(requirement)?.[1]).find(
+    Boolean,
+  ) ?? null;
+}

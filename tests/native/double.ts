@@ -18,6 +18,12 @@ export const buildDouble = (folder: string): string => build("nccl_double.c", `$
 export const buildNvmlDouble = (folder: string): string =>
   build("nvml_double.c", `${folder}/libnvidia-ml.so.1`);
 
+/** CUDA's libraries that compute, under the names that libtorch loads them by; gives their paths. */
+export const buildGpuLibraries = (folder: string): string[] =>
+  ["libcudnn.so.9", "libcublas.so.12", "libnvrtc.so.12"].map((name) =>
+    build("gpu_libraries_double.c", `${folder}/${name}`)
+  );
+
 const built = new Map<string, Uint8Array<ArrayBuffer>>();
 
 /** A library out of one file of this folder, which is compiled once; gives its path. */

@@ -6,6 +6,7 @@ import { placeFlags } from "../../ranks/context.ts";
 import { jobChecks } from "./job.ts";
 import { systemChecks } from "./system.ts";
 import { gpuCheck } from "./gpu.ts";
+import { gpuLibraryCheck } from "./gpu_libraries.ts";
 import { slingshotCheck } from "./slingshot.ts";
 import { libraryChecks } from "./libraries.ts";
 import type { Finding } from "./check.ts";
@@ -19,6 +20,7 @@ const CHECKS = {
   libtorch: libraryChecks.libtorch,
   system: systemChecks.system,
   gpu: gpuCheck,
+  gpuLibraries: gpuLibraryCheck,
   nccl: libraryChecks.nccl,
   slingshot: slingshotCheck,
   mpi: libraryChecks.mpi,
@@ -67,6 +69,7 @@ export async function examine(
     system: CHECKS.system.gather(),
     libtorch,
     gpu,
+    gpuLibraries: CHECKS.gpuLibraries.gather(usable, gpu.devices.map(({ capability }) => capability), env),
     nccl: await CHECKS.nccl.gather(usable, gpu.devices.length, env),
     mpi: await CHECKS.mpi.gather(world > 1 && onCpus, env),
     scheduler,

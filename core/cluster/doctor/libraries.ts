@@ -163,6 +163,12 @@ const KNOWN_NCCL = [
     instead: "NCCL_PROTO=^LL128 avoids it",
   },
   {
+    from: "2.28.3",
+    before: "2.28.9",
+    what: "ranks that restart within their process hang",
+    instead: "2.28.9 mends it",
+  },
+  {
     from: "2.29.2",
     before: "2.29.3",
     what: "its ranks can wait for one another for ever",

@@ -13,6 +13,9 @@ Deno.test("doctor has no line about NCCL where nothing was looked for", () =>
 Deno.test("versions with a known fault are warned of, and those beside them are not", () => {
   const states = ["2.17.1", "2.18.1", "2.18.3", "2.28.9", "2.29.2", "2.29.3"].map((v) => found(v)[0].state);
   assertEquals(states, ["good", "warn", "good", "good", "warn", "good"]);
+  const restarts = ["2.27.7", "2.28.3", "2.28.7", "2.28.8"].map((v) => found(v)[0]);
+  assertEquals(restarts.map(({ state }) => state), ["good", "warn", "warn", "warn"]);
+  assertMatch(restarts[1].said, /^2\.28\.3, .*restart within their process/);
   assertMatch(found("2.18.1")[0].fix!, /HPCTRAIN_NCCL=.*NCCL_PROTO=\^LL128/);
 });
 
