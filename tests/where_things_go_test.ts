@@ -82,7 +82,7 @@ export const models: Readonly<Record<string, Build>> = {
   "an optimizer": [
     {
       path: "core/train/optimizers.ts",
-      after: 'const OPTIMIZERS: Readonly<Record<OptimizerSettings["type"], OptimizerKind>> = {\n',
+      after: 'const OPTIMIZERS: { readonly [T in OptimizerSettings["type"]]: OptimizerKind<T> } = {\n',
       text: `  "made-up": madeUp,\n`,
     },
     { path: "core/train/optimizers.ts", text: `import { madeUp } from "./optimizers/made_up.ts";\n` },
@@ -127,8 +127,8 @@ export const madeUp: OptimizerKind = {
     },
     {
       path: "core/settings/sections/optimizer.ts",
-      after: "const optimizer = {\n  type: choice([",
-      text: `"made-up", `,
+      after: "export const OPTIMIZER_READS = {\n",
+      text: `  "made-up": ["weight_decay"],\n`,
     },
   ],
   "a kind of data": [

@@ -11,7 +11,7 @@ import type { Optimizer, OptimizerKind, OptimizerSettings, Traits } from "./opti
 import { scheduleFree } from "./optimizers/schedule_free.ts";
 import { sgd } from "./optimizers/sgd.ts";
 
-const OPTIMIZERS: Readonly<Record<OptimizerSettings["type"], OptimizerKind>> = {
+const OPTIMIZERS: { readonly [T in OptimizerSettings["type"]]: OptimizerKind<T> } = {
   adamw: adam,
   adam,
   sgd,

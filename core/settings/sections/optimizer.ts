@@ -2,8 +2,36 @@
 // them.
 import { bool, choice, duration, float, int, list } from "../setting.ts";
 
+const ADAM = ["weight_decay", "beta1", "beta2", "eps"] as const;
+
+/**
+ * The optimizers, with the settings that each of them reads beside its learning rate. An optimizer is given no others; the help's
+ * exceptions and a run's warning of settings that have no effect are made of it.
+ */
+export const OPTIMIZER_READS = {
+  adamw: ADAM,
+  adam: ADAM,
+  sgd: ["weight_decay", "momentum", "nesterov"],
+  lamb: ADAM,
+  lion: ["weight_decay", "beta1", "lion_beta2"],
+  muon: [...ADAM, "muon_momentum"],
+  schedule_free: ADAM,
+} as const;
+
+type OptimizerName = keyof typeof OPTIMIZER_READS;
+type Own = typeof OPTIMIZER_READS[OptimizerName][number];
+
+const OPTIMIZER_NAMES = Object.keys(OPTIMIZER_READS) as OptimizerName[];
+
+/** "sgd", "all but sgd and lion" */
+function readers(setting: Own): string {
+  const reads = (name: OptimizerName) => (OPTIMIZER_READS[name] as readonly Own[]).includes(setting);
+  const some = OPTIMIZER_NAMES.filter(reads), others = OPTIMIZER_NAMES.filter((name) => !reads(name));
+  return others.length < some.length ? `all but ${others.join(" and ")}` : some.join(" and ");
+}
+
 export const optimizer = {
-  type: choice(["adamw", "adam", "sgd", "lamb", "lion", "muon", "schedule_free"], "adamw", {
+  type: choice(OPTIMIZER_NAMES, "adamw", {
     flag: "optimizer",
     spellings: ["optim"],
     common: true,
@@ -33,30 +61,46 @@ export const optimizer = {
     aliases: ["training.weight_decay"],
     help: "decoupled for adamw, lamb, lion, muon and schedule_free, added to the gradient for adam and sgd",
   }),
-  momentum: float(0.9, { min: 0, max: 1, below: true, flag: "momentum", help: "momentum of sgd" }),
-  nesterov: bool(false, { flag: "nesterov", help: "Nesterov's momentum (sgd)" }),
+  momentum: float(0.9, {
+    min: 0,
+    max: 1,
+    below: true,
+    flag: "momentum",
+    help: `momentum (${readers("momentum")})`,
+  }),
+  nesterov: bool(false, { flag: "nesterov", help: `Nesterov's momentum (${readers("nesterov")})` }),
   beta1: float(0.9, {
     min: 0,
     max: 1,
     below: true,
     spellings: ["adam-beta1"],
-    help: "decay of the first moment (all but sgd); lion's share of momentum in an update",
+    help: `decay of the first moment (${readers("beta1")}); lion's share of momentum in an update`,
   }),
   beta2: float(0.999, {
     min: 0,
     max: 1,
     below: true,
     spellings: ["adam-beta2"],
-    help: "decay of the second moment (all but sgd and lion)",
+    help: `decay of the second moment (${readers("beta2")})`,
   }),
   eps: float(1e-8, {
     min: 0,
     max: 1,
     spellings: ["adam-epsilon"],
-    help: "added to the denominator (all but sgd and lion)",
+    help: `added to the denominator (${readers("eps")})`,
   }),
-  lion_beta2: float(0.99, { min: 0, max: 1, below: true, help: "decay of lion's momentum" }),
-  muon_momentum: float(0.95, { min: 0, max: 1, below: true, help: "momentum of muon's matrices" }),
+  lion_beta2: float(0.99, {
+    min: 0,
+    max: 1,
+    below: true,
+    help: `decay of the momentum (${readers("lion_beta2")})`,
+  }),
+  muon_momentum: float(0.95, {
+    min: 0,
+    max: 1,
+    below: true,
+    help: `momentum of the hidden matrices (${readers("muon_momentum")})`,
+  }),
 };
 
 export const scheduler = {

@@ -14,7 +14,7 @@ const countUp = (count: Tensor, found: Tensor | null): void =>
 // One call over per-parameter views: the CPU kernel has a vector body and a scalar tail, so only views of
 // PyTorch's own lengths give the bits of torch.optim.AdamW(fused=True).
 
-export const adam: OptimizerKind = {
+export const adam: OptimizerKind<"adamw" | "adam"> = {
   traits: {
     slots: ["exp_avg", "exp_avg_sq"],
     wholeGradient: false,

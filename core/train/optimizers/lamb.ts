@@ -4,7 +4,7 @@ import { add, constant, scalar, scale, sub } from "../../../ffi/make.ts";
 import { copy_, div, gt, lerp_, logicalAnd, mul, sqrt, square, sum, where } from "../../../ffi/ops.ts";
 import { type OptimizerKind, slotsOf, zerosAs } from "./optimizer.ts";
 
-export const lamb: OptimizerKind = {
+export const lamb: OptimizerKind<"lamb"> = {
   traits: {
     slots: ["exp_avg", "exp_avg_sq"],
     wholeGradient: true,

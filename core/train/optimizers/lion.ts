@@ -5,7 +5,7 @@ import { clone, copy_, lerp_, mul, sign } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { type OptimizerKind, slotsOf, zerosAs } from "./optimizer.ts";
 
-export const lion: OptimizerKind = {
+export const lion: OptimizerKind<"lion"> = {
   traits: {
     slots: ["exp_avg"],
     wholeGradient: false,

@@ -47,7 +47,7 @@ export function hiddenMatrices(parameters: readonly Tensor[], root: Module | nul
 }
 
 /** On a GPU the products are in bf16, as PyTorch's; a CPU is faster and more exact in f32. */
-export const muon: OptimizerKind = {
+export const muon: OptimizerKind<"muon"> = {
   traits: {
     slots: ["momentum_buffer", "exp_avg", "exp_avg_sq"],
     wholeGradient: false,

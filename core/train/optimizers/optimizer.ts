@@ -2,6 +2,7 @@
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { longLivedZeros } from "../../../ffi/make.ts";
 import type { Module } from "../../models/nn/module.ts";
+import type { OPTIMIZER_READS } from "../../settings/sections/optimizer.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Arena } from "../arena.ts";
 
@@ -101,11 +102,17 @@ export interface Traits {
   readonly refuses?: (training: Config["training"]) => string | null;
 }
 
+/** An optimizer of this name is given these settings. @internal */
+export type SettingsRead<T extends OptimizerSettings["type"]> = Pick<
+  OptimizerSettings,
+  "type" | typeof OPTIMIZER_READS[T][number]
+>;
+
 /** An entry of the list of optimizers. @internal */
-export interface OptimizerKind {
+export interface OptimizerKind<T extends OptimizerSettings["type"] = OptimizerSettings["type"]> {
   readonly traits: Traits;
   /** `root` has the modules whose parameters lie in the arena. */
-  open(settings: OptimizerSettings, arena: Arena, root: Module | null): Optimizer;
+  open(settings: SettingsRead<T>, arena: Arena, root: Module | null): Optimizer;
 }
 
 /** A vector of zeros that is laid out as the arena. */

@@ -9,7 +9,7 @@ import { type OptimizerKind, slotsOf, zerosAs } from "./optimizer.ts";
 /** The weight of a step in the mean is the square of the highest learning rate so far. */
 const POWER = 2;
 
-export const scheduleFree: OptimizerKind = {
+export const scheduleFree: OptimizerKind<"schedule_free"> = {
   traits: {
     slots: ["z", "exp_avg_sq", "weights"],
     wholeGradient: true,

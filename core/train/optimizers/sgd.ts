@@ -4,7 +4,7 @@ import { scalar } from "../../../ffi/make.ts";
 import { fusedSgd_, fusedSgdByTensor_ } from "../../../ffi/ops.ts";
 import { type OptimizerKind, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
 
-export const sgd: OptimizerKind = {
+export const sgd: OptimizerKind<"sgd"> = {
   traits: {
     slots: ["momentum_buffer"],
     wholeGradient: false,

@@ -15,6 +15,7 @@ import { type Config, findSetting, readSetting } from "../../settings/settings.t
 import { checkedDuration, UNIT_SUFFIX } from "../../settings/setting.ts";
 import { formatOrigin, isTyped } from "../../settings/values.ts";
 import type { Device } from "../../../ffi/tensor.ts";
+import { OPTIMIZER_READS } from "../../settings/sections/optimizer.ts";
 import { refuseGpus, refuseOptimizer } from "../checks.ts";
 import { loaderThreads, unusedGpus, whyNoCuda } from "../device.ts";
 import { inCommon } from "../gpu.ts";
@@ -83,6 +84,7 @@ export async function launchOf(
 export const settingsNotes = (resolved: Resolved, kind: World["device"]): string[] => [
   ...environmentLines(resolved),
   ...withoutEffect(resolved),
+  ...unreadByOptimizer(resolved),
   ...onCpus(resolved, kind),
   ...unnamedData(resolved),
   ...unitsTaken(resolved),
@@ -145,20 +147,38 @@ function unnamedData({ config: { data }, origin }: Resolved): string[] {
   ];
 }
 
-function withoutEffect({ config, origin, originText }: Resolved): string[] {
+/** A checkpoint and a file may name every setting: a default there is no request. */
+function isAsked({ config, origin }: Resolved, path: string): boolean {
+  const { kind } = origin(path);
+  const differs = JSON.stringify(readSetting(config, path)) !==
+    JSON.stringify(findSetting(path)?.setting.default);
+  return kind === "flag" || (kind !== "default" && kind !== "preset" && differs);
+}
+
+/** A line about typed settings of other optimizers. */
+export function unreadByOptimizer(resolved: Resolved): string[] {
+  const { config: { training: { optimizer } }, origin, originText } = resolved;
+  const read: readonly string[] = OPTIMIZER_READS[optimizer.type];
+  const unread = [...new Set(Object.values(OPTIMIZER_READS).flat())]
+    .filter((name) => !read.includes(name))
+    .map((name) => `training.optimizer.${name}`)
+    .filter((path) => isTyped(origin(path)) && isAsked(resolved, path));
+  return unread.length === 0 ? [] : [
+    `No effect with --optimizer ${optimizer.type}, which reads ${read.join(", ")}: ${
+      unread.map((path) => `${path} (${originText(path)})`).join(", ")
+    }.`,
+  ];
+}
+
+function withoutEffect(resolved: Resolved): string[] {
+  const { config, originText } = resolved;
   const ofFiles = config.data.data_path === "" ? OF_FILES : [];
   const ofColumns = [
     ...(hasColumns(config.data) ? [] : OF_COLUMNS),
     ...(hasTargets(config.data) ? [] : ["data.targets"]),
   ];
   const without = [...ofFiles, ...ofColumns];
-  // A checkpoint names every setting: a default there is no request.
-  const wished = (path: string) =>
-    JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)?.setting.default);
-  const given = without.filter((path) => {
-    const { kind } = origin(path);
-    return kind === "flag" || (kind !== "default" && kind !== "preset" && wished(path));
-  });
+  const given = without.filter((path) => isAsked(resolved, path));
   return given.length === 0 ? [] : [
     `No effect in hpctrain ${VERSION}: ${given.map((path) => `${path} (${originText(path)})`).join(", ")}.`,
   ];

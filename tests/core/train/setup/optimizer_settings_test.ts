@@ -1,0 +1,63 @@
+// Settings that an optimizer does not read: the help says whose they are, and a run that they were typed for.
+import { assertEquals, assertMatch } from "@std/assert";
+import { resolveSettings } from "../../../../core/settings/resolve.ts";
+import { OPTIMIZER_READS } from "../../../../core/settings/sections/optimizer.ts";
+import { findSetting } from "../../../../core/settings/settings.ts";
+import { unreadByOptimizer } from "../../../../core/train/setup/launch.ts";
+import { createOptimizer } from "../../../../core/train/optimizers.ts";
+import type { OptimizerSettings } from "../../../../core/train/optimizers/optimizer.ts";
+import { packParameters } from "../../../../core/train/arena.ts";
+import { Linear } from "../../../../core/models/nn/linear.ts";
+import { settingsNotes } from "../../../../core/train/setup/launch.ts";
+import { withFile } from "../../settings/helpers.ts";
+import { assertSentence } from "../../../sentences.ts";
+import { open, settings } from "../rig.ts";
+
+open();
+
+const resolved = (flags: string, env: Record<string, string> = {}) =>
+  resolveSettings({ argv: flags === "" ? [] : flags.split(" "), env });
+const said = (flags: string, env = {}) => unreadByOptimizer(resolved(flags, env));
+
+Deno.test("a typed setting that the optimizer does not read is told in one line, with what it reads", () => {
+  const flags = "--optimizer sgd --set training.optimizer.beta1=0.8 --set training.optimizer.eps=1e-8";
+  const [line, ...more] = said(flags);
+  assertEquals(more, []);
+  assertSentence("core/train/setup/optimizer_settings: no effect sgd", line);
+  assertEquals(settingsNotes(resolved(flags), "cpu").filter((note) => note === line).length, 1);
+  assertMatch(said("--momentum 0.8")[0], /--optimizer adamw,.* training\.optimizer\.momentum \(--momentum\)/);
+});
+
+Deno.test("nothing is told of settings that are read, that nobody typed, or that a file repeats", () => {
+  assertEquals(said(""), []);
+  assertEquals(said("--optimizer sgd --momentum 0.8 --nesterov --weight-decay 0"), []);
+  assertEquals(said("--optimizer lion --set training.optimizer.beta1=0.8"), []);
+  const text = (beta: number) => `training: { optimizer: { type: sgd, beta1: ${beta} } }\n`;
+  assertEquals(withFile(text(0.9), (path) => said(`--config ${path}`)), []);
+  assertEquals(withFile(text(0.8), (path) => said(`--config ${path}`)).length, 1);
+});
+
+Deno.test("the help of a setting names the optimizers that read it, or those that don't", () => {
+  const helpOf = (name: string) => findSetting(`training.optimizer.${name}`)!.setting.help;
+  assertMatch(helpOf("beta1"), /\(all but sgd\)/);
+  assertMatch(helpOf("beta2"), /\(all but sgd and lion\)/);
+  assertMatch(helpOf("nesterov"), /\(sgd\)$/);
+  assertMatch(helpOf("lion_beta2"), /\(lion\)$/);
+});
+
+Deno.test("an optimizer reads the settings that are declared for it, and no others", () => {
+  for (const type of Object.keys(OPTIMIZER_READS) as OptimizerSettings["type"][]) {
+    const asked = new Set<string>();
+    const given = new Proxy({ ...settings().training.optimizer, type }, {
+      get: (all, name) => {
+        asked.add(String(name));
+        return Reflect.get(all, name);
+      },
+    });
+    const root = new Linear(2, 2);
+    const optimizer = createOptimizer(given, packParameters(root.namedParameters(), "cpu"), root);
+    optimizer.step(1e-3);
+    asked.delete("type");
+    assertEquals([...asked].sort(), [...OPTIMIZER_READS[type]].sort(), type);
+  }
+});
