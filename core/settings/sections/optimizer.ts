@@ -23,12 +23,30 @@ type Own = typeof OPTIMIZER_READS[OptimizerName][number];
 
 const OPTIMIZER_NAMES = Object.keys(OPTIMIZER_READS) as OptimizerName[];
 
+/** The schedulers, with the settings that each of them reads beside the warm-up. */
+export const SCHEDULER_READS = {
+  cosine: ["min_lr"],
+  linear: ["min_lr"],
+  step: ["step_size", "gamma"],
+  constant: [],
+  onecycle: ["min_lr"],
+  sgdr: ["min_lr", "restart_epochs", "restart_factor"],
+} as const;
+
+type SchedulerName = keyof typeof SCHEDULER_READS;
+
+const SCHEDULER_NAMES = Object.keys(SCHEDULER_READS) as SchedulerName[];
+
 /** "sgd", "all but sgd and lion" */
-function readers(setting: Own): string {
-  const reads = (name: OptimizerName) => (OPTIMIZER_READS[name] as readonly Own[]).includes(setting);
-  const some = OPTIMIZER_NAMES.filter(reads), others = OPTIMIZER_NAMES.filter((name) => !reads(name));
+function namesThatRead(table: Readonly<Record<string, readonly string[]>>, setting: string): string {
+  const names = Object.keys(table), reads = (name: string) => table[name].includes(setting);
+  const some = names.filter(reads), others = names.filter((name) => !reads(name));
   return others.length < some.length ? `all but ${others.join(" and ")}` : some.join(" and ");
 }
+
+const readers = (setting: Own): string => namesThatRead(OPTIMIZER_READS, setting);
+const followers = (setting: typeof SCHEDULER_READS[SchedulerName][number]): string =>
+  namesThatRead(SCHEDULER_READS, setting);
 
 export const optimizer = {
   type: choice(OPTIMIZER_NAMES, "adamw", {
@@ -104,7 +122,7 @@ export const optimizer = {
 };
 
 export const scheduler = {
-  type: choice(["cosine", "linear", "step", "constant", "onecycle", "sgdr"], "cosine", {
+  type: choice(SCHEDULER_NAMES, "cosine", {
     flag: "scheduler",
     spellings: ["lr-scheduler-type", "lr-scheduler"],
     common: true,
@@ -129,23 +147,23 @@ export const scheduler = {
     min: 0,
     max: 1e6,
     flag: "min-lr",
-    help: "learning rate at the end (cosine, linear, onecycle, sgdr)",
+    help: `learning rate at the end (${followers("min_lr")})`,
   }),
   step_size: int(30, {
     min: 1,
     max: 1e9,
-    help: "epochs from one fall of the learning rate to the next (step)",
+    help: `epochs from one fall of the learning rate to the next (${followers("step_size")})`,
   }),
-  gamma: float(0.1, { min: 0, max: 1, above: true, help: "factor of each fall (step)" }),
+  gamma: float(0.1, { min: 0, max: 1, above: true, help: `factor of each fall (${followers("gamma")})` }),
   restart_epochs: int(10, {
     min: 1,
     max: 1e9,
-    help: "epochs until the learning rate first begins again (sgdr)",
+    help: `epochs until the learning rate first begins again (${followers("restart_epochs")})`,
   }),
   restart_factor: int(2, {
     min: 1,
     max: 1000,
-    help: "how many times longer each stretch is than the one before (sgdr)",
+    help: `how many times longer each stretch is than the one before (${followers("restart_factor")})`,
   }),
 };
 

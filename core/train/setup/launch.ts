@@ -15,7 +15,7 @@ import { type Config, findSetting, readSetting } from "../../settings/settings.t
 import { checkedDuration, UNIT_SUFFIX } from "../../settings/setting.ts";
 import { formatOrigin, isTyped } from "../../settings/values.ts";
 import type { Device } from "../../../ffi/tensor.ts";
-import { OPTIMIZER_READS } from "../../settings/sections/optimizer.ts";
+import { OPTIMIZER_READS, SCHEDULER_READS } from "../../settings/sections/optimizer.ts";
 import { refuseGpus, refuseOptimizer } from "../checks.ts";
 import { loaderThreads, unusedGpus, whyNoCuda } from "../device.ts";
 import { inCommon } from "../gpu.ts";
@@ -84,7 +84,7 @@ export async function launchOf(
 export const settingsNotes = (resolved: Resolved, kind: World["device"]): string[] => [
   ...environmentLines(resolved),
   ...withoutEffect(resolved),
-  ...unreadByOptimizer(resolved),
+  ...unreadSettings(resolved),
   ...onCpus(resolved, kind),
   ...unnamedData(resolved),
   ...unitsTaken(resolved),
@@ -155,16 +155,28 @@ function isAsked({ config, origin }: Resolved, path: string): boolean {
   return kind === "flag" || (kind !== "default" && kind !== "preset" && differs);
 }
 
-/** A line about typed settings of other optimizers. */
-export function unreadByOptimizer(resolved: Resolved): string[] {
-  const { config: { training: { optimizer } }, origin, originText } = resolved;
-  const read: readonly string[] = OPTIMIZER_READS[optimizer.type];
-  const unread = [...new Set(Object.values(OPTIMIZER_READS).flat())]
+/** Lines about typed settings of other optimizers and schedulers. */
+export function unreadSettings(resolved: Resolved): string[] {
+  const { optimizer, scheduler } = resolved.config.training;
+  return [
+    ...unreadOf(resolved, "optimizer", optimizer.type, OPTIMIZER_READS),
+    ...unreadOf(resolved, "scheduler", scheduler.type, SCHEDULER_READS),
+  ];
+}
+
+function unreadOf(
+  resolved: Resolved,
+  group: "optimizer" | "scheduler",
+  type: string,
+  reads: Readonly<Record<string, readonly string[]>>,
+): string[] {
+  const { origin, originText } = resolved, read = reads[type];
+  const unread = [...new Set(Object.values(reads).flat())]
     .filter((name) => !read.includes(name))
-    .map((name) => `training.optimizer.${name}`)
+    .map((name) => `training.${group}.${name}`)
     .filter((path) => isTyped(origin(path)) && isAsked(resolved, path));
   return unread.length === 0 ? [] : [
-    `No effect with --optimizer ${optimizer.type}, which reads ${read.join(", ")}: ${
+    `No effect with --${group} ${type}, which reads ${read.join(", ") || "nothing of these"}: ${
       unread.map((path) => `${path} (${originText(path)})`).join(", ")
     }.`,
   ];

@@ -1,9 +1,9 @@
-// Settings that an optimizer does not read: the help says whose they are, and a run that they were typed for.
+// Settings that an optimizer or a scheduler does not read: the help says whose they are, and a run that they were typed for.
 import { assertEquals, assertMatch } from "@std/assert";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
 import { OPTIMIZER_READS } from "../../../../core/settings/sections/optimizer.ts";
 import { findSetting } from "../../../../core/settings/settings.ts";
-import { unreadByOptimizer } from "../../../../core/train/setup/launch.ts";
+import { unreadSettings } from "../../../../core/train/setup/launch.ts";
 import { createOptimizer } from "../../../../core/train/optimizers.ts";
 import type { OptimizerSettings } from "../../../../core/train/optimizers/optimizer.ts";
 import { packParameters } from "../../../../core/train/arena.ts";
@@ -17,7 +17,7 @@ open();
 
 const resolved = (flags: string, env: Record<string, string> = {}) =>
   resolveSettings({ argv: flags === "" ? [] : flags.split(" "), env });
-const said = (flags: string, env = {}) => unreadByOptimizer(resolved(flags, env));
+const said = (flags: string, env = {}) => unreadSettings(resolved(flags, env));
 
 Deno.test("a typed setting that the optimizer does not read is told in one line, with what it reads", () => {
   const flags = "--optimizer sgd --set training.optimizer.beta1=0.8 --set training.optimizer.eps=1e-8";
@@ -26,6 +26,14 @@ Deno.test("a typed setting that the optimizer does not read is told in one line,
   assertSentence("core/train/setup/optimizer_settings: no effect sgd", line);
   assertEquals(settingsNotes(resolved(flags), "cpu").filter((note) => note === line).length, 1);
   assertMatch(said("--momentum 0.8")[0], /--optimizer adamw,.* training\.optimizer\.momentum \(--momentum\)/);
+});
+
+Deno.test("a typed setting that the scheduler does not read is told, too", () => {
+  const [line, ...more] = said("--min-lr 1e-5 --set training.scheduler.gamma=0.5 --scheduler step");
+  assertEquals(more, []);
+  assertSentence("core/train/setup/optimizer_settings: no effect step", line);
+  assertEquals(said("--min-lr 1e-5 --scheduler constant").length, 1);
+  assertEquals(said("--min-lr 1e-5 --scheduler onecycle"), []);
 });
 
 Deno.test("nothing is told of settings that are read, that nobody typed, or that a file repeats", () => {
@@ -43,6 +51,7 @@ Deno.test("the help of a setting names the optimizers that read it, or those tha
   assertMatch(helpOf("beta2"), /\(all but sgd and lion\)/);
   assertMatch(helpOf("nesterov"), /\(sgd\)$/);
   assertMatch(helpOf("lion_beta2"), /\(lion\)$/);
+  assertMatch(findSetting("training.scheduler.min_lr")!.setting.help, /\(all but step and constant\)$/);
 });
 
 Deno.test("an optimizer reads the settings that are declared for it, and no others", () => {
