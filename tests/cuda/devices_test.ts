@@ -129,6 +129,10 @@ onStandin("doctor names GPUs of two kinds, held memory, and a MIG device", () =>
       "doctor --device cuda",
       cwd,
     );
+    assertMatch(
+      stdout,
+      /good +GPU libraries +cuDNN 9\.26\.0, \/.*NVRTC \d+\.\d+, \/.*; attention in bf16 by flash$/m,
+    );
     assertMatch(stdout, /warn +GPU kinds +there are 2 kinds/);
     assertMatch(stdout, /warn +GPU memory +other processes hold 6\.\d GiB of the 8\.0 GiB of GPU 0/);
     assertMatch(stdout, /good +GPU +this is a MIG device/);
