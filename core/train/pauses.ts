@@ -138,15 +138,15 @@ export function openBoundaryRequests(
   pauses: Pauses,
   evaluations: Evaluations,
 ): (isBoundary: boolean) => BoundaryRequests {
+  const isWithin = () => cursor.stepInEpoch < plan.stepsPerEpoch;
   const saves = every(training.save_interval, plan), timed = isTimed(training.save_interval);
-  const saveDue = () =>
-    saves(cursor) && !(savesWholeEpochs(training) && cursor.stepInEpoch === plan.stepsPerEpoch);
+  const saveDue = () => saves(cursor) && (isWithin() || !savesWholeEpochs(training));
   return (isBoundary) => {
     const due = isBoundary && !(ranks && timed) && saveDue() ? "interval" : null;
     if (!ranks) {
       if (isBoundary && evaluations.hasPassed()) evaluations.call();
-      const evaluate = isBoundary && evaluations.isDue();
-      return { stop: requests.stop(), save: requests.takeSave() ? "request" : due, evaluate };
+      const save = requests.takeSave() ? "request" : due;
+      return { stop: requests.stop(), save, evaluate: isBoundary && isWithin() && evaluations.isDue() };
     }
     const first = ranks.team.rank === 0;
     ranks.request(requests, timed && first && saveDue(), first && evaluations.hasPassed());
@@ -155,7 +155,7 @@ export function openBoundaryRequests(
     if (agreed?.what === "evaluate" || isBoundary && pauses.takeEvaluation()) evaluations.call();
     if (agreed?.what === "stop") return { stop: agreed.reason, save: null, evaluate: false };
     const save = agreed?.what === "save" ? agreed.reason : within ?? due;
-    return { stop: null, save, evaluate: isBoundary && evaluations.isDue() };
+    return { stop: null, save, evaluate: isBoundary && isWithin() && evaluations.isDue() };
   };
 }
 
