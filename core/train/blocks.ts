@@ -12,7 +12,7 @@ import type { UserMetrics } from "../models/user/made.ts";
 import { type Activation, forward, type Model } from "../models/model.ts";
 import { type Patches, wholeMaps } from "../models/patches.ts";
 import type { RolledOut } from "../models/rollout.ts";
-import { inPass } from "../models/nn/module.ts";
+import { inPass } from "../models/nn/forward_context.ts";
 import { key } from "../base/random.ts";
 
 /** The way of a batch through the model. */

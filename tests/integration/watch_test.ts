@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { terminalWidthOf } from "../../core/base/terminal_text.ts";
 import { type MadeRun, makeRun } from "../core/run/made_run.ts";
 import { inTerminal, terminalTest } from "./terminal.ts";
-import { COMMAND, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
+import { COMMAND, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 
 const WATCH = COMMAND.map((word) => `'${word}'`).join(" ") + " watch";
 
@@ -180,8 +180,11 @@ Deno.test("without a terminal there are plain lines, each warning once, and it e
   inTemp(async (cwd) => {
     const logs = makeRun(cwd, going({ warnings: ["first", "second"] }));
     const child = start(["watch", "going", "--interval", "0.2"], { cwd });
-    const ended = finish(child);
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    let stdout = "";
+    const read = (async () => {
+      for await (const part of child.stdout.pipeThrough(new TextDecoderStream())) stdout += part;
+    })();
+    await until("two lines of a run under way", () => stdout.split("going: running").length > 2);
     const t = Date.now() / 1000;
     const events = [
       { t, kind: "warning", message: "third" },
@@ -192,8 +195,9 @@ Deno.test("without a terminal there are plain lines, each warning once, and it e
       events.map((event) => JSON.stringify(event) + "\n").join(""),
       { append: true },
     );
-    const { code, stdout } = await ended;
-    assertEquals(code, 0);
+    await read;
+    await child.stderr.cancel();
+    assertEquals((await child.status).code, 0);
     const lines = stdout.trimEnd().split("\n");
     assertEquals(
       lines.filter((line) => line.startsWith("warning: ")),

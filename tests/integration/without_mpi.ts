@@ -64,7 +64,7 @@ export async function allWell(ranks: readonly Deno.ChildProcess[]): Promise<stri
   throw new Error(`rank ${bad} ended with code ${code}:\n${stdout}${stderr}`);
 }
 
-/** The files in /dev/shm, but for those of MPI libraries: tests beside this one start ranks by MPI, and these have none. */
+/** The files in /dev/shm, but for those that tests beside this one leave for a moment: MPI's, the CUDA stand-in's, and folders. */
 export const sharedFiles = (): string[] =>
-  [...Deno.readDirSync("/dev/shm")].map(({ name }) => name)
-    .filter((name) => !/^(mpich_|sm_segment\.|vader_segment\.)/.test(name)).sort();
+  [...Deno.readDirSync("/dev/shm")].filter(({ isDirectory }) => !isDirectory).map(({ name }) => name)
+    .filter((name) => !/^(mpich_|sm_segment\.|vader_segment\.|cuda-stand-in-)/.test(name)).sort();

@@ -19,7 +19,8 @@ import {
 import { parseSchema } from "../../../ffi/schema.ts";
 import { hostOps, SYNCED_NORM, tape, unrecorded } from "../../../ffi/tape.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { contextOf, type Module, type NormRanks, type SyncedNorm } from "./module.ts";
+import { contextOf, type NormRanks, type SyncedNorm } from "./forward_context.ts";
+import type { Module } from "./module.ts";
 
 export function synchronise(root: Module, ranks: NormRanks): void {
   contextOf(root).ranks = ranks;

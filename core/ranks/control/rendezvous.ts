@@ -76,7 +76,7 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
 const OTHER_FILES = 256;
 
 /** @internal Rank 0 keeps a connection with each rank. */
-function checkOpenFiles(world: number): void {
+export function checkOpenFiles(world: number): void {
   const needed = world + OTHER_FILES, allowed = allowOpenFiles(needed);
   if (allowed >= needed) return;
   throw new UserError(

@@ -12,8 +12,7 @@ import { backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
 import { handedOn, tape } from "../../../ffi/tape.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import type { NormRanks } from "../../models/nn/module.ts";
-import type { SyncedNorm } from "../../models/nn/module.ts";
+import type { NormRanks, SyncedNorm } from "../../models/nn/forward_context.ts";
 import {
   backwardThroughNorms,
   synchronise,

@@ -1,6 +1,7 @@
 // What a module promises to a trainer: names, shared tensors, lives.
 import { assert, assertEquals } from "@std/assert";
-import { Group, inPass } from "../../../core/models/nn/module.ts";
+import { inPass } from "../../../core/models/nn/forward_context.ts";
+import { Group } from "../../../core/models/nn/module.ts";
 import { BatchNorm } from "../../../core/models/nn/norms.ts";
 import { Embedding, Linear } from "../../../core/models/nn/linear.ts";
 import { constant, readBytes, zeros } from "../../../ffi/make.ts";

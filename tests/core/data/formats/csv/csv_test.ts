@@ -222,7 +222,7 @@ Deno.test(
     assertEquals([train.length, val!.length, train.facts.outputs], [18, 2, 1]);
     assertEquals(notes, [
       sentenceNamed("core/data/formats/csv/csv: data csv features", { folder }),
-      sentenceNamed("core/data/formats/csv/csv: read text commas"),
+      sentenceNamed("core/data/formats/csv/csv: read names commas"),
     ]);
     const { kind, message } = refusedData({ type: "csv" });
     assertEquals(kind, "usage");
