@@ -34,10 +34,10 @@ Deno.test("two ranks evaluate after the same steps, and train as they do without
 Deno.test("where the clock says when to evaluate, the first of two ranks decides for both", () =>
   inTemp((plain) =>
     inTemp(async (often) => {
-      await onTwo(plain, []);
-      await onTwo(often, ["--eval-interval=0.001s"]);
-      const steps = of(often, "eval", "samples");
-      assert(steps.length > 6, `${steps}`);
+      await onTwo(plain, ["--epochs=30"]);
+      await onTwo(often, ["--epochs=30", "--eval-interval=0.001s"]);
+      const within = of(often, "eval", "samples").filter(([step]) => Number(step) % 10 > 0);
+      assert(within.length > 3, `${within}`);
       assertEquals(of(often, "step", "loss"), of(plain, "step", "loss"));
     })
   ));

@@ -4,6 +4,8 @@ import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { readRun } from "../../../core/run/run_data.ts";
 import { rowOf } from "../../../core/outputs/runs/row.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
+import { latestPath } from "../../../core/train/run_folder.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { contents, started, type Trained, trained } from "./started.ts";
@@ -223,5 +225,22 @@ Deno.test(
     assertStringIncludes(unknown.message, "val_loss");
     assertEquals((await refused("--monitor r2 --val-samples 0")).kind, "usage");
     await started(`${folder}/good`, flags(MLP + "--monitor rmse"), () => {});
+  }),
+);
+
+Deno.test(
+  "a run that goes on with another monitor says so, and begins a new list of the best",
+  inFolder(async (folder) => {
+    const first = await trained(folder, flags(MLP + "--lr 0.3 --keep-best 2"));
+    const goesOn = flags(MLP + "--lr 0.3 --keep-best 2 --epochs 5 --monitor r2");
+    const rest = await started(folder, goesOn, async (run) => {
+      await trainLoop(run);
+      return { path: latestPath(run.paths), notes: run.notes };
+    }, first.path);
+    assertEquals(rest.notes.filter((note) => note.includes("r2 (max)")).length, 1);
+    const kept = [...contents(rest.path)].filter(([place]) =>
+      /cursor\/judged\/kept\/\d+\/epoch$/.test(place)
+    );
+    assertEquals(kept.map(([, epoch]) => epoch).sort(), ["4", "5"]);
   }),
 );
