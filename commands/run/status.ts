@@ -48,6 +48,7 @@ function factsOf(folder: string) {
       ...progressOf(data),
       loss: last(data, "loss"),
       best_val_loss: best?.loss ?? null,
+      ...(best?.monitor && { monitor: best.monitor.name, best: best.monitor.value }),
       best_epoch: best?.epoch ?? null,
       goodput_percent: lineage?.goodput_percent ?? null,
       attempts: lineage?.attempts.length ?? 1,
@@ -107,6 +108,8 @@ function* linesOf(
     if (facts.loss !== null) {
       const best = facts.best_val_loss === null
         ? ""
+        : facts.best !== undefined
+        ? `; best ${facts.monitor} ${formatValue(facts.best)} at epoch ${facts.best_epoch}`
         : `; best Val Loss ${formatValue(facts.best_val_loss)} at epoch ${facts.best_epoch}`;
       yield ["loss", formatValue(facts.loss) + best];
     }

@@ -79,7 +79,7 @@ function isGone(path: string): boolean {
 }
 
 /** The index goes first: without it the rest is no checkpoint. */
-function removeCheckpoint(path: string): void {
+export function removeCheckpoint(path: string): void {
   const shards = shardsInUse(path);
   if (shards.size > 0) [INDEX_FILE, ...shards].forEach((name) => remove(join(path, name)));
   remove(path);

@@ -6,6 +6,7 @@ import { copy_ } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { dict, field, memoryStorage, OrderedDict, tensorBytes, TensorData, type Value } from "./value.ts";
 import { UserError } from "../base/errors.ts";
+import type { BestPlace } from "./best_files.ts";
 import { isAdapter, mergeAdapters } from "./adapters.ts";
 import { type Positions, resampledPositions } from "./positions.ts";
 import { matchOptimizer } from "./optimizer_state.ts";
@@ -43,8 +44,28 @@ export interface Cursor {
   sums: number[];
   best: { epoch: number; valLoss: number } | null;
   valLoss: number | null;
+  /** Absent before the first evaluation, and in checkpoints of versions that monitored the validation loss alone. */
+  judged?: Judgement;
   /** By rank: micro-batches that run op by op, since compiled steps gave other gradients (core/train/compiled_refusals.ts). */
   refused?: readonly (readonly string[])[];
+}
+
+/** The evaluations so far came to this. */
+export interface Judgement {
+  readonly monitor: string;
+  readonly mode: "min" | "max";
+  /** The last one was made after this step. */
+  readonly step: number;
+  /** So many were made since the best one. */
+  readonly since: number;
+  /** Those whose checkpoints are kept, the best first. */
+  readonly kept: readonly KeptEvaluation[];
+  /** More than one was kept at a time. */
+  readonly several: boolean;
+}
+
+export interface KeptEvaluation extends BestPlace {
+  readonly value: number;
 }
 
 export interface StateParts {
@@ -372,6 +393,8 @@ function readCursor(place: Value, path: string): Cursor {
   // Version 0.1 could mark an infinite loss as the best.
   const isBest = best !== null && Number.isFinite(number(best, "valLoss"));
   const valLoss = field(place, "valLoss") ?? null;
+  const judged = field(place, "judged");
+  const judgement = judged === undefined ? null : readJudgement(judged) ?? wrong("judged");
   const refused = field(place, "refused");
   if (refused !== undefined && !isTable(refused)) return wrong("refused");
   return {
@@ -382,8 +405,28 @@ function readCursor(place: Value, path: string): Cursor {
     sums,
     best: isBest ? { epoch: number(best, "epoch"), valLoss: number(best, "valLoss") } : null,
     valLoss: valLoss === null ? null : number(place, "valLoss"),
+    ...(judgement && { judged: judgement }),
     ...(refused && { refused }),
   };
+}
+
+/** Null where it is none. */
+function readJudgement(of: Value): Judgement | null {
+  const [monitor, mode, step, since, several, kept] = ["monitor", "mode", "step", "since", "several", "kept"]
+    .map((name) => field(of, name));
+  const evaluations = Array.isArray(kept) ? kept.map(readKept) : [null];
+  if (typeof monitor !== "string" || mode !== "min" && mode !== "max") return null;
+  if (typeof step !== "number" || typeof since !== "number" || typeof several !== "boolean") return null;
+  if (!evaluations.every((one) => one !== null)) return null;
+  return { monitor, mode, step, since, several, kept: evaluations };
+}
+
+function readKept(of: Value): KeptEvaluation | null {
+  const [step, epoch, value, within] = ["step", "epoch", "value", "within"].map((name) => field(of, name));
+  return typeof step === "number" && typeof epoch === "number" && typeof value === "number" &&
+      typeof within === "boolean"
+    ? { step, epoch, value, within }
+    : null;
 }
 
 const isTable = (value: Value): value is string[][] =>

@@ -83,8 +83,8 @@ export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptio
       switch (event.kind) {
         case "step":
           putScalars(row, event, slow(event.t));
-          // The evaluation after an epoch's last step belongs into that step's row.
-          return endsEpoch(event.step, pace) ? undefined : done(event.step);
+          // An evaluation belongs into the row of the step before it: that of an epoch's last one, or any.
+          return pace.within || endsEpoch(event.step, pace) ? undefined : done(event.step);
         case "eval":
           return putScalars(row, event);
         case "epoch":

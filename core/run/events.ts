@@ -1,4 +1,5 @@
 // The records of events.jsonl, a type for each kind, and how a record becomes a line and is read back.
+import type { Monitored } from "./best.ts";
 import type { Spent, SpentOfRanks } from "./account.ts";
 import type { Validation } from "./validation.ts";
 
@@ -248,6 +249,8 @@ export interface EvalEvent {
   epoch: number;
   val_loss: number;
   metrics: MetricValues;
+  /** By what the evaluation is judged; absent where the least validation loss is best. */
+  monitor?: Monitored;
   samples: number;
   seconds: number;
 }

@@ -1,5 +1,6 @@
 // A run's lineage.json: every attempt, why each one ended, and how much of their time was training. A failure
 // to write it never ends a run.
+import { type BestEvaluation, evaluationIn, isBetterThan } from "./best.ts";
 import { join } from "../../deps/path.ts";
 import { EXIT, messageOf, UserError } from "../base/errors.ts";
 import { type Event, readLastEvents } from "./event_log.ts";
@@ -28,7 +29,7 @@ export interface Attempt {
   /** The time of its last event. */
   last_seen: number;
   ended: { why: EndReason; message: string; code: number | null; for_memory?: boolean } | null;
-  best?: { loss: number; step: number; epoch: number };
+  best?: BestEvaluation;
   rewinds?: { at_step: number; to_step: number; reason: string }[];
   lost: {
     /** Seconds from the start to the end of the first step. */
@@ -142,13 +143,13 @@ export function goodput(attempts: readonly Attempt[], again = 0): number | null 
 }
 
 /** The best of an attempt counts where the next one went on behind it. */
-export function bestAttempt(attempts: readonly Attempt[]): NonNullable<Attempt["best"]> | null {
-  let least: NonNullable<Attempt["best"]> | null = null;
+export function bestAttempt(attempts: readonly Attempt[]): BestEvaluation | null {
+  let first: BestEvaluation | null = null;
   attempts.forEach(({ best }, i) => {
     const kept = best && best.step < (attempts[i + 1]?.first_step ?? Infinity);
-    if (kept && best.loss < (least?.loss ?? Infinity)) least = best;
+    if (kept && isBetterThan(best, first)) first = best;
   });
-  return least;
+  return first;
 }
 
 /** "was killed", "was stopped (SIGTERM)", "ended in an error (code 4)". */
@@ -178,16 +179,21 @@ const NUMBERS = ["attempt", "ranks", "started", "last_seen", "first_step", "last
 
 const LOST = ["restart_s", "save_stall_s", "redone_steps", "redone_s"] as const;
 
+const small = (value: unknown): boolean => typeof value === "number" && Math.abs(value) < 1e12;
+
+const isBest = (best: Attempt["best"] | null): boolean =>
+  [best?.loss, best?.step, best?.epoch].every(small) &&
+  (best?.monitor === undefined || typeof best.monitor.name === "string" && small(best.monitor.value));
+
 /** Somebody may have edited the file. */
 function isLineage(value: unknown): value is Lineage {
   const { version, attempts } = (value ?? {}) as Partial<Lineage>;
-  const small = (value: unknown) => typeof value === "number" && Math.abs(value) < 1e12;
   return version === 1 && Array.isArray(attempts) && attempts.every((one: Attempt | null) => {
     const { ended, lost } = one ?? {};
     return one !== null && NUMBERS.every((name) => small(one[name])) && LOST.every((name) =>
       small(lost?.[name])
     ) &&
-      (one.best === undefined || [one.best?.loss, one.best?.step, one.best?.epoch].every(small)) &&
+      (one.best === undefined || isBest(one.best)) &&
       (one.first_step_at === null || small(one.first_step_at)) &&
       (ended === null || (typeof ended?.why === "string" && typeof ended.message === "string"));
   });
@@ -270,9 +276,8 @@ export function openLineage(logs: string, options: LineageOptions): LineageWrite
       if (idle) return;
       if (event.kind === "run") return begin(event, t);
       if (own === null) return;
-      if (event.kind === "eval" && event.val_loss < (own.best?.loss ?? Infinity)) {
-        own.best = { loss: event.val_loss, step: event.step, epoch: event.epoch };
-      }
+      const one = event.kind === "eval" ? evaluationIn(event) : null;
+      if (one && isBetterThan(one, own.best)) own.best = one;
       if (event.kind === "save") {
         own.lost.save_stall_s += event.stall_s;
         seen(own, t);
@@ -324,10 +329,14 @@ function factsOf({ host, pid, world_size }: RunEvent, { began, step, resumedFrom
 }
 
 /** Times have milliseconds; a loss has all digits. */
+/** A loss, and the value of what is monitored: not times. */
+const EXACT = ["loss", "value"];
+
 const textOf = (attempt: Attempt) =>
   JSON.stringify(
     attempt,
-    (key, value) => typeof value === "number" && key !== "loss" ? Math.round(value * 1000) / 1000 : value,
+    (key, value) =>
+      typeof value === "number" && !EXACT.includes(key) ? Math.round(value * 1000) / 1000 : value,
   );
 
 const asWritten = (attempt: Attempt): Attempt => JSON.parse(textOf(attempt));

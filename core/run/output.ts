@@ -30,6 +30,8 @@ export interface EpochPosition {
   readonly stepsPerEpoch: number;
   /** 0 is no limit. */
   readonly maxSteps: number;
+  /** Evaluations come within epochs, too, after any step. */
+  readonly within?: boolean;
 }
 
 /** Training makes these notes only for outputs. */

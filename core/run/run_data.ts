@@ -1,5 +1,6 @@
 // Finds a run by its name or folder and reads its files into one record for watch, report and status. Memory
 // is bounded, however long the run is.
+import { type BestEvaluation, evaluationIn, isBetterThan } from "./best.ts";
 import { basename, dirname, join, normalize } from "../../deps/path.ts";
 import {
   addSpent,
@@ -59,8 +60,8 @@ export interface RunData {
   epoch: number;
   stepsPerEpoch: number | null;
   readonly recent: { t: number; step: number }[];
-  best: { loss: number; step: number; epoch: number } | null;
-  /** The step with the best loss has them. */
+  best: BestEvaluation | null;
+  /** The best evaluation has them. */
   bestMetrics: MetricValues;
   /** The number of samples in the last evaluation. */
   validated: number | null;
@@ -169,7 +170,7 @@ function addLineage(data: RunData): void {
   if (last) data.stallSeconds = attempts.reduce((sum, { lost }) => sum + lost.save_stall_s, 0);
   if (!attempts.some(({ best }) => best)) data.best = null; // of those read it need not be
   const kept = bestAttempt(attempts);
-  if (kept && kept.loss < (data.best?.loss ?? Infinity)) data.best = kept;
+  if (kept && isBetterThan(kept, data.best)) data.best = kept;
 }
 
 function logOf(folder: string): RunData["log"] {
@@ -273,12 +274,11 @@ const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Ev
       if (!isNumber(event.step)) return;
       advance(data, event);
       if (isNumber(event.samples)) data.validated = event.samples;
-      if (isNumber(event.val_loss)) {
-        addTo(data, "val_loss", event.step, event.val_loss);
-        if (Number.isFinite(event.val_loss) && event.val_loss < (data.best?.loss ?? Infinity)) {
-          data.best = { loss: event.val_loss, step: event.step, epoch: event.epoch };
-          data.bestMetrics = isRecord(event.metrics) ? event.metrics : {};
-        }
+      if (isNumber(event.val_loss)) addTo(data, "val_loss", event.step, event.val_loss);
+      const one = evaluationIn(event);
+      if (one && isBetterThan(one, data.best)) {
+        data.best = one;
+        data.bestMetrics = isRecord(event.metrics) ? event.metrics : {};
       }
       if (!isRecord(event.metrics)) return;
       for (const name of Object.keys(event.metrics)) {

@@ -122,8 +122,8 @@ const RANKS =
 const OF_LAUNCH = "It is a flag of launch: `hpctrain launch -n 4 ... -- FLAGS`.";
 const STRATEGY =
   "Ranks share their gradients as ddp does, without a flag; --zero 1 also shares the optimizer's state (ZeRO, stage 1).";
-const EACH_EPOCH =
-  "The validation data is evaluated at the end of each epoch; a shorter epoch is fewer --train-samples.";
+const EVALUATIONS =
+  "How often the validation data is evaluated has a unit: --eval-interval 500steps, 2ep or 10min (1ep by default).";
 const OF_SBATCH =
   "It is sbatch's own: it stands before the file, as in `sbatch --export=ALL,EPOCHS=200 FILE`; `hpctrain sbatch` passes it on " +
   "as --sbatch-arg=--OPTION.";
@@ -155,23 +155,21 @@ const INSTEAD: Readonly<Record<string, string>> = {
   deepspeed: STRATEGY,
   "warmup-ratio": "Warm-up is a duration: --warmup 500steps or --warmup 1ep.",
   "warmup-epochs": "Warm-up is a duration: --warmup 5ep.",
-  "eval-steps": EACH_EPOCH,
-  "eval-strategy": EACH_EPOCH,
-  "evaluation-strategy": EACH_EPOCH,
-  "val-check-interval": EACH_EPOCH,
-  "check-val-every-n-epoch": EACH_EPOCH,
+  "eval-steps": EVALUATIONS,
+  "eval-strategy": EVALUATIONS,
+  "evaluation-strategy": EVALUATIONS,
+  "val-check-interval": EVALUATIONS,
+  "greater-is-better":
+    "--monitor-mode max says that the most is best; it is known of r2, accuracy and their like.",
   "save-strategy":
-    "A checkpoint is saved at the end of each epoch, and more often with --save-interval 500steps or 30min.",
+    "A checkpoint is saved at the end of each epoch: --save-interval 500steps or 30min saves more often, 5ep less often.",
   "save-total-limit":
-    "--keep-last N keeps the last N checkpoints of epochs; the latest and the best are always there.",
-  "save-top-k":
-    "--keep-last N keeps the last N checkpoints of epochs; the latest and the best are always there.",
+    "--keep-last N keeps the last N checkpoints of epochs, --keep-best N those of the best evaluations; the latest is always there.",
   sandbox: OF_STRANGERS,
   "report-to": LOGGERS,
   logger: LOGGERS,
   "fast-dev-run": "--preset debug trains for seconds; --max-steps 10 ends any run early.",
   "limit-train-batches": "Give it in samples: --train-samples N.",
-  "limit-val-batches": "Give it in samples: --val-samples N.",
   "max-time":
     "--time is the limit of a job (`hpctrain sbatch`); the run in it stops in time, with a checkpoint.",
   dataset:

@@ -11,9 +11,10 @@ import { openDeferredMetrics } from "./deferred_metrics.ts";
 import { partsOfEpoch } from "./feed.ts";
 import type { Guard } from "./guards/spikes.ts";
 import { momentsFor, type Observer } from "./moments.ts";
-import { openBoundaryRequests, openEventLoopTurn, openPauses } from "./pauses.ts";
+import { openBoundaryRequests, openEvaluations, openEventLoopTurn, openPauses } from "./pauses.ts";
 import { openRunNoise } from "./finders/noise.ts";
 import { setSteps } from "./schedule.ts";
+import { type Ending, stoppedFor } from "./stop.ts";
 import type { StepRequest } from "./step.ts";
 import { openThroughput } from "./throughput.ts";
 import type { Trainer } from "./trainer.ts";
@@ -29,6 +30,7 @@ export function openLoop(trainer: Trainer) {
   const { cursor, plan, config, account, pass, ranks, profile, gradients: { shards } } = trainer;
   const pauses = openPauses(trainer), pace = openThroughput(), noise = openRunNoise();
   Object.assign(cursor, placeInEpoch(cursor, plan, trainer.data.train.length));
+  const evaluations = openEvaluations(trainer);
   const metrics = new EpochMetrics(trainer);
   const at = momentsFor([
     ranks && phases(ranks.control),
@@ -48,18 +50,20 @@ export function openLoop(trainer: Trainer) {
   const takeStep = openTakeStep({ ...trainer, at }, watch), { epoch } = cursor;
   const tell = (epoch: number) => openDeferredMetrics(trainer, epoch, { pace, noise, at });
   return {
-    ...{ trainer, at, pace, pauses, metrics, request, tell },
+    ...{ trainer, at, pace, pauses, metrics, request, tell, evaluations },
     warnEmpty: () => metrics.warnEmpty(),
     supply: trainer.feed.of(trainer.data.train),
     turn: openEventLoopTurn(),
     /** The argument is false while data is waited for. */
-    due: openBoundaryRequests(trainer, pauses),
+    due: openBoundaryRequests(trainer, pauses, evaluations),
     logged: loggedSteps(config.training, plan),
     /** Takes the step that is requested. */
     step: () => takeStep(request),
     /** The epoch under way, from 0. */
     epoch,
     told: tell(epoch),
+    /** The last save was of this step. */
+    savedAt: -1,
     began: account.markTime(),
   };
 }
@@ -90,6 +94,20 @@ export async function goBack(loop: Loop): Promise<void> {
   loop.at.rewinding();
   await rewind(loop.trainer);
   loop.metrics.forget();
+}
+
+export async function save(loop: Loop, reason: string, best: boolean): Promise<void> {
+  const { trainer, at } = loop;
+  at.saving();
+  trainer.keepRefusals();
+  await trainer.saver.save(reason, best);
+  loop.savedAt = trainer.cursor.step;
+  at.saved();
+}
+
+export async function stop(loop: Loop, reason: string): Promise<Ending> {
+  await save(loop, "stop", false);
+  return stoppedFor(reason);
 }
 
 /** The account gives the time since the last moment to what it was spent for. */

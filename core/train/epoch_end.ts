@@ -8,9 +8,13 @@ import { evaluate, type Evaluation, lessAtOnce, skillNote } from "./evaluate.ts"
 import { partsOfEpoch } from "./feed.ts";
 import type { Metrics } from "./measure.ts";
 import { ANOMALY_R2 } from "./metrics.ts";
-import { openEventLoopTurn } from "./pauses.ts";
+import { type Loop, save, stop } from "./epoch.ts";
+import { monitorOf } from "../run/best.ts";
+import { judge, monitorField, valueIn } from "./monitor.ts";
+import { every, openEventLoopTurn, savesWholeEpochs } from "./pauses.ts";
 import { learningRate } from "./schedule.ts";
 import type { Trainer } from "./trainer.ts";
+import { ended, type Ending } from "./stop.ts";
 import { hasStatistics, measureStatistics } from "./weight_average.ts";
 
 type EventLoopTurn = ReturnType<typeof openEventLoopTurn>;
@@ -78,23 +82,35 @@ export async function averageStatistics(
   }
 }
 
-/** Null without validation data. */
+/** Null without validation data, and where none is due. The ends of all epochs have rank 0's running statistics. */
 export async function evaluateEpoch(
   trainer: Trainer,
   epoch: number,
   turn: EventLoopTurn,
+  isDue: boolean,
 ): Promise<Evaluation | null | EvaluationAborted> {
-  const { data: { val }, config: { training }, cursor, console, events, ranks } = trainer;
-  if (val === null) return null;
+  if (trainer.data.val === null) return null;
+  trainer.ranks?.shareBuffers();
+  return isDue ? await evaluateNow(trainer, trainer.data.val, epoch, turn, false) : null;
+}
+
+async function evaluateNow(
+  trainer: Trainer,
+  val: Source,
+  epoch: number,
+  turn: EventLoopTurn,
+  within: boolean,
+): Promise<Evaluation | EvaluationAborted> {
+  const { config: { training }, cursor, console, events, ranks } = trainer;
   const size = judgedAtOnce(training, trainer.pass.patches, val);
   const poll = openPoll(trainer, epoch, turn, "evaluating", size * (ranks?.team.world ?? 1));
-  ranks?.shareBuffers();
   trainer.saver.hold();
   trainer.ema?.swap();
-  const { rollout } = trainer.pass;
-  if (rollout) rollout.steps = rollout.most; // the next epoch sets its own
+  const { rollout } = trainer.pass, rolled = rollout?.steps ?? 0;
+  if (rollout) rollout.steps = rollout.most;
   try {
-    const evaluation = await evaluate(trainer.pass, val, trainer.feed, size, poll, ranks?.team, true);
+    const asked = { diagnoses: true, batches: training.eval_batches };
+    const evaluation = await evaluate(trainer.pass, val, trainer.feed, size, poll, ranks?.team, asked);
     const { valLoss, metrics, samples, sums, seconds, halvedTo } = evaluation;
     if (halvedTo !== null) console.warn(lessAtOnce(halvedTo, size));
     const note = skillNote(val, metrics);
@@ -106,15 +122,16 @@ export async function evaluateEpoch(
       epoch: epoch + 1,
       val_loss: valLoss,
       metrics,
+      ...monitorField(monitorOf(trainer.config), evaluation),
       samples,
       seconds,
     });
     trainer.pictures?.(trainer.pass, cursor.step);
-    const number = epoch + 1, better = valLoss < (cursor.best?.valLoss ?? Infinity);
+    const number = epoch + 1, { better } = verdictOf(trainer, epoch, evaluation);
     if (better) trainer.confusion?.(cursor.step, sums);
     trainer.diagnose?.(trainer.pass, {
       ...{ step: cursor.step, epoch: number, samples, metrics, sums, better },
-      last: number >= training.epochs,
+      last: !within && number >= training.epochs,
     });
     return evaluation;
   } catch (error) {
@@ -122,8 +139,36 @@ export async function evaluateEpoch(
     throw error;
   } finally {
     trainer.ema?.swap();
+    if (rollout) rollout.steps = rolled;
   }
 }
+
+/**
+ * Between two steps, where one is due: the steps that follow have the bits that they have without it. Returns how the run ends
+ * where it stops here.
+ */
+export async function evaluateWithin(loop: Loop): Promise<Ending | null> {
+  const { trainer, at, pace, turn, epoch, evaluations } = loop,
+    { data: { val }, cursor, plan, ranks } = trainer;
+  const isWithin = cursor.stepInEpoch > 0 && cursor.stepInEpoch < plan.stepsPerEpoch;
+  if (val === null || !isWithin || !evaluations.isDue()) return null;
+  pace.pause();
+  at.evaluating();
+  const giveBack = ranks?.lendBuffers();
+  const evaluation = await evaluateNow(trainer, val, epoch, turn, true);
+  giveBack?.();
+  at.evaluated();
+  if (evaluation instanceof EvaluationAborted) return await stop(loop, evaluation.reason);
+  evaluations.done();
+  const { kept, stop: early } = judgeEvaluation(trainer, epoch, evaluation);
+  if (kept || early !== null) await save(loop, early === null ? "best" : "stop", kept);
+  pace.resume();
+  return early === null ? null : ended(early);
+}
+
+/** An interval of whole epochs leaves the ends of the others out. */
+export const savesHere = ({ config: { training }, cursor, plan }: Trainer): boolean =>
+  !savesWholeEpochs(training) || every(training.save_interval, plan)(cursor);
 
 export function reportEpoch(
   trainer: Trainer,
@@ -175,37 +220,33 @@ export function reportEpoch(
   });
 }
 
-/** A loss that is not finite never is the best. */
-export interface Best {
-  epoch: number;
-  valLoss: number;
-}
+const verdictOf = ({ cursor, config, plan }: Trainer, epoch: number, evaluation: Evaluation) => {
+  const monitor = monitorOf(config), { valLoss } = evaluation, { step, stepInEpoch } = cursor;
+  const within = stepInEpoch > 0 && stepInEpoch < plan.stepsPerEpoch;
+  const now = { step, epoch: epoch + 1, within, value: valueIn(monitor, evaluation), valLoss };
+  const { output: { keep_best: keep }, training: { early_stopping_patience: patience } } = config;
+  return judge(cursor, monitor, now, { keep, patience });
+};
 
-/** 0 never ends the run. */
-export function judgeEpoch(
-  best: Best | null,
-  now: Best,
-  patience: number,
-): { best: Best | null; better: boolean; stop: boolean } {
-  const better = Number.isFinite(now.valLoss) && (best === null || now.valLoss < best.valLoss);
-  if (better) return { best: now, better, stop: false };
-  return { best, better, stop: patience > 0 && now.epoch - (best?.epoch ?? 0) >= patience };
-}
-
-/** Puts the best epoch into the cursor. `better`: it is this one; `stop`: why the run ends early. */
+/** Puts the best evaluations into the cursor. `kept`: it is one of them; `stop`: why the run ends early. */
 export function judgeEvaluation(
-  { cursor, config: { training: { early_stopping_patience: patience } }, warn }: Trainer,
+  trainer: Trainer,
   epoch: number,
   evaluation: Evaluation | null,
-): { better: boolean; stop: string | null } {
-  if (evaluation === null) return { better: false, stop: null };
-  const { valLoss } = evaluation, { step } = cursor;
-  const { best, better, stop } = judgeEpoch(cursor.best, { epoch: epoch + 1, valLoss }, patience);
-  Object.assign(cursor, { best, valLoss });
-  if (!Number.isFinite(valLoss)) { // the next steps may come to a number again
-    warn(`The validation loss is ${valLoss} after step ${step}, which is never the best.`, step);
+): { kept: boolean; stop: string | null } {
+  if (evaluation === null) return { kept: false, stop: null };
+  const { cursor, cursor: { step }, config, warn } = trainer,
+    { valLoss } = evaluation,
+    { name } = monitorOf(config);
+  const { best, judged, kept, stop } = verdictOf(trainer, epoch, evaluation);
+  Object.assign(cursor, { best, judged, valLoss });
+  const value = valueIn(monitorOf(config), evaluation), what = name === "val_loss" ? "validation loss" : name;
+  if (!Number.isFinite(value)) { // the next steps may come to a number again
+    warn(`The ${what} is ${value} after step ${step}, which is never the best.`, step);
   }
-  return { better, stop: stop ? `Stopped early (no better validation loss for ${patience} epochs)` : null };
+  const { early_stopping_patience: patience, eval_interval } = config.training;
+  const of = eval_interval === "1ep" ? "epochs" : "evaluations";
+  return { kept, stop: stop ? `Stopped early (no better ${what} for ${patience} ${of})` : null };
 }
 
 /** The run has come to nothing, although its weights may be finite. */

@@ -15,7 +15,7 @@ import type { Team } from "../ranks/team.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
 import { ANOMALY_R2, measureOf, shiftedParts } from "./metrics.ts";
-import type { Measured, Metrics } from "./measure.ts";
+import type { Measure, Measured, Metrics } from "./measure.ts";
 import { openTally, type Tally } from "./diagnostics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";
 import { RunningMetrics } from "./running_metrics.ts";
@@ -44,14 +44,16 @@ const WAIT_MS = 50;
  */
 export async function evaluate(
   pass: Pass,
-  source: Source,
+  all: Source,
   feed: Feed,
   batchSize: number,
   poll: (done: number, of: number, between: boolean) => Promise<void> | void,
   team: Team | null = null,
-  diagnoses = false,
+  { diagnoses = false, batches: atMost = 0 }: { readonly diagnoses?: boolean; readonly batches?: number } =
+    {},
 ): Promise<Evaluation> {
   const began = performance.now();
+  const source = atMost > 0 ? firstOf(all, atMost * batchSize) : all;
   const measure = measureOf(source, { loss: pass.loss, full: true, own: pass.metrics });
   const { rank, world } = team ?? { rank: 0, world: 1 };
   const stride = batchSize * world, batches = Math.ceil(source.length / batchSize);
@@ -66,7 +68,7 @@ export async function evaluate(
   const fitted = fitting.get(source) ?? batchSize;
   let most = fitted, failed = true;
   try {
-    const supply = feed.of(source);
+    const supply = feed.of(all);
     let next = rank * batchSize;
     supply.begin(() => {
       const from = next, count = Math.min(batchSize, source.length - from);
@@ -118,6 +120,31 @@ export async function evaluate(
     seconds,
     halvedTo: most < fitted ? most : null,
   };
+}
+
+const firsts = new WeakMap<Source, Source>();
+
+/** Baselines are of all samples, so that there is no skill among the metrics of a part. */
+function firstOf(source: Source, samples: number): Source {
+  if (samples >= source.length) return source;
+  const known = firsts.get(source);
+  if (known?.length === samples) return known;
+  const first: Source = { ...source, length: samples, baselines: undefined };
+  firsts.set(source, first);
+  return first;
+}
+
+/** All that an evaluation can tell, before there is one. */
+export function metricNames(pass: Pass, source: Source): string[] {
+  const namesIn = (measure: Measure) =>
+    Object.keys(measure.finish(new Float64Array(measure.size).fill(1), 1).metrics);
+  const ranking = openRanking(source, pass.loss, "cpu");
+  ranking?.close();
+  return [
+    ...namesIn(measureOf(source, { loss: pass.loss, full: true, own: pass.metrics })),
+    ...(source.anomalies ? [ANOMALY_R2] : []),
+    ...(ranking ? ["auroc"] : []),
+  ];
 }
 
 /** Why the metrics of a forecast have no skill over climatology, or not for each output; null where they have. */

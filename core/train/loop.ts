@@ -1,17 +1,19 @@
-// The training loop, in the order of events: epochs of steps; between two steps the stops and saves that are due; at an epoch's
-// end evaluation, report and save.
+// The training loop, in the order of events: epochs of steps; between two steps the stops, evaluations and saves that are due;
+// at an epoch's end evaluation, report and save.
 import { withoutKernelSearch } from "../../ffi/cuda.ts";
 import { scope } from "../../ffi/tensor.ts";
 import { spentBetween } from "../run/account.ts";
 import { isUnfinished } from "./batches.ts";
-import { beginEpoch, goBack, type Loop, openLoop, settleEpoch } from "./epoch.ts";
+import { beginEpoch, goBack, type Loop, openLoop, save, settleEpoch, stop } from "./epoch.ts";
 import {
   averageStatistics,
   evaluateEpoch,
+  evaluateWithin,
   EvaluationAborted,
   judgeEvaluation,
   refuseNonFinite,
   reportEpoch,
+  savesHere,
 } from "./epoch_end.ts";
 import { sharesOf } from "./micro_batch.ts";
 import { StepAborted } from "./pauses.ts";
@@ -61,6 +63,8 @@ async function trainEpochs(loop: Loop): Promise<Ending> {
 /** Returns how the run ends where it stops here. */
 export async function trainSteps(loop: Loop): Promise<Ending | null> {
   const { trainer, at, supply, pauses, turn, metrics } = loop, { cursor, plan, guard } = trainer;
+  const early = await evaluateWithin(loop); // a run that goes on may have been stopped in it
+  if (early !== null) return early;
   while (cursor.stepInEpoch < plan.stepsPerEpoch) {
     const held = at.waiting(cursor.step);
     if (held) await held;
@@ -74,12 +78,14 @@ export async function trainSteps(loop: Loop): Promise<Ending | null> {
     if (between) at.over();
     if (!between || turn.due()) await turn.take();
     const due = loop.due(between);
-    if (due.stop !== null || due.save !== null || enough(trainer)) {
+    if (due.stop !== null || due.save !== null || due.evaluate || enough(trainer)) {
       await settleEpoch(loop);
       metrics.keep();
       if (due.stop !== null) return await stop(loop, due.stop);
       if (enough(trainer)) break;
-      if (due.save !== null) await save(loop, due.save, false);
+      const early = await evaluateWithin(loop);
+      if (early !== null) return early;
+      if (due.save !== null && loop.savedAt !== cursor.step) await save(loop, due.save, false);
     }
   }
   return null;
@@ -136,40 +142,30 @@ async function abortStep(loop: Loop, { reason, begun }: StepAborted): Promise<En
 }
 
 async function endEpoch(loop: Loop): Promise<Ending | null> {
-  const { trainer, at, pace, turn, metrics, epoch } = loop;
+  const { trainer, at, pace, turn, metrics, epoch, evaluations } = loop;
   const { config: { training }, cursor, plan, account } = trainer;
   await settleEpoch(loop);
   pace.pause();
   metrics.keep(); // resuming after a stop in the evaluation begins with it
   const trained = metrics.result();
   at.evaluating();
+  const isLast = enough(trainer) || epoch + 1 >= training.epochs, saves = isLast || savesHere(trainer);
   const evaluation = await averageStatistics(trainer, epoch, turn) ??
-    await evaluateEpoch(trainer, epoch, turn);
+    await evaluateEpoch(trainer, epoch, turn, isLast || evaluations.isDue());
   at.evaluated();
   if (evaluation instanceof EvaluationAborted) return await stop(loop, evaluation.reason);
+  evaluations.done();
   if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
     Object.assign(cursor, { epoch: epoch + 1, stepInEpoch: 0, sums: [] });
   }
-  const { better, stop: early } = judgeEvaluation(trainer, epoch, evaluation);
+  const { kept, stop: early } = judgeEvaluation(trainer, epoch, evaluation);
   const time = spentBetween(loop.began, account.markTime());
   reportEpoch(trainer, epoch, trained, evaluation, pace.epochRate(), time);
-  await save(loop, "epoch", better);
+  if (saves || kept || early !== null) await save(loop, saves || early !== null ? "epoch" : "best", kept);
   if (early !== null) return ended(early);
   const due = loop.due(true);
   if (due.save === "request") await save(loop, due.save, false); // it came while the epoch's own was made
   return due.stop !== null && isUnfinished(training, cursor) ? stoppedFor(due.stop) : null;
-}
-
-async function save({ trainer, at }: Loop, reason: string, better: boolean): Promise<void> {
-  at.saving();
-  trainer.keepRefusals();
-  await trainer.saver.save(reason, better);
-  at.saved();
-}
-
-async function stop(loop: Loop, reason: string): Promise<Ending> {
-  await save(loop, "stop", false);
-  return stoppedFor(reason);
 }
 
 export const enough = ({ config: { training }, cursor }: Pick<Run, "config" | "cursor">): boolean =>

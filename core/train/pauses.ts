@@ -2,6 +2,7 @@
 import { currentStream, newEvent, recordEvent, synchroniseEvent } from "../../ffi/cuda.ts";
 import { clone, copy_ } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Cursor } from "../checkpoint/training_state.ts";
 import type { BatchPlan } from "./batches.ts";
 import type { RankGroup } from "./rank_group.ts";
 import type { GradientStrategy, Places } from "./gradients/strategy.ts";
@@ -26,6 +27,8 @@ interface Pauses extends Places {
   endsNow(): boolean;
   /** The save is made after the step. */
   takeSave(): string | null;
+  /** So is the evaluation. */
+  takeEvaluation(): boolean;
 }
 
 export function pausesIn(plan: BatchPlan, shards: Shards | null): number {
@@ -46,6 +49,7 @@ export function openPauses(
   const pace = onGpu && count > 0 ? openPace() : null;
   let left = 0;
   let save: string | null = null;
+  let evaluate = false;
 
   const poll = () => {
     const stop = ranks ? agreed(ranks) : requests.stop();
@@ -55,6 +59,7 @@ export function openPauses(
     request(requests, false);
     const now = control.agreed();
     if (now?.what === "save") save = now.reason;
+    if (now?.what === "evaluate") evaluate = true;
     return now?.what === "stop" ? now.reason : null;
   };
   return {
@@ -81,6 +86,11 @@ export function openPauses(
       const reason = save;
       save = null;
       return reason;
+    },
+    takeEvaluation() {
+      const due = evaluate;
+      evaluate = false;
+      return due;
     },
   };
 }
@@ -116,6 +126,8 @@ function openPace(): { wait(): void } {
 interface BoundaryRequests {
   readonly stop: string | null;
   readonly save: string | null;
+  /** An evaluation within the epoch is due: one at its end is the end's. */
+  readonly evaluate: boolean;
 }
 
 /** `here`: a step or an epoch is done; else data is waited for. All ranks get the same. */
@@ -124,22 +136,67 @@ export function openBoundaryRequests(
     & Pick<Run, "config" | "cursor" | "plan" | "requests">
     & { readonly ranks: RankGroup | null },
   pauses: Pauses,
+  evaluations: Evaluations,
 ): (isBoundary: boolean) => BoundaryRequests {
-  const saveDue = every(training.save_interval, plan.stepsPerEpoch);
-  const timed = isTimed(training.save_interval);
+  const isWithin = () => cursor.stepInEpoch < plan.stepsPerEpoch;
+  const saves = every(training.save_interval, plan), timed = isTimed(training.save_interval);
+  const saveDue = () => saves(cursor) && (isWithin() || !savesWholeEpochs(training));
   return (isBoundary) => {
-    const due = isBoundary && !(ranks && timed) && saveDue(cursor.step) ? "interval" : null;
-    if (!ranks) return { stop: requests.stop(), save: requests.takeSave() ? "request" : due };
-    ranks.request(requests, timed && ranks.team.rank === 0 && saveDue(cursor.step));
+    const due = isBoundary && !(ranks && timed) && saveDue() ? "interval" : null;
+    if (!ranks) {
+      if (isBoundary && evaluations.hasPassed()) evaluations.call();
+      const save = requests.takeSave() ? "request" : due;
+      return { stop: requests.stop(), save, evaluate: isBoundary && isWithin() && evaluations.isDue() };
+    }
+    const first = ranks.team.rank === 0;
+    ranks.request(requests, timed && first && saveDue(), first && evaluations.hasPassed());
     const agreed = isBoundary ? ranks.control.agreed() : null;
     const within = isBoundary ? pauses.takeSave() : null;
-    if (agreed?.what === "stop") return { stop: agreed.reason, save: null };
-    return { stop: null, save: agreed?.reason ?? within ?? due };
+    if (agreed?.what === "evaluate" || isBoundary && pauses.takeEvaluation()) evaluations.call();
+    if (agreed?.what === "stop") return { stop: agreed.reason, save: null, evaluate: false };
+    const save = agreed?.what === "save" ? agreed.reason : within ?? due;
+    return { stop: null, save, evaluate: isBoundary && isWithin() && evaluations.isDue() };
   };
 }
 
-/** An interval that is empty or zero never passes. */
-export function every(text: string, stepsPerEpoch: number): (step: number) => boolean {
+/** The ends of other epochs have no save of their own. */
+export const savesWholeEpochs = ({ save_interval }: { readonly save_interval: string }): boolean => {
+  const { count, unit } = checkedDuration(save_interval);
+  return count > 0 && unit === "epochs";
+};
+
+/** A place in the run: steps are counted in all and in the epoch under way. */
+type Place = Pick<Cursor, "step" | "epoch" | "stepInEpoch">;
+
+/** When to evaluate. Steps and epochs are known to all ranks; by the clock it is the first one that calls. */
+interface Evaluations {
+  /** The clock has passed the interval, which begins anew. */
+  hasPassed(): boolean;
+  call(): void;
+  isDue(): boolean;
+  /** One was made here. */
+  done(): void;
+}
+
+export function openEvaluations(
+  { config: { training }, cursor, plan }: Pick<Run, "config" | "cursor" | "plan">,
+): Evaluations {
+  const passed = every(training.eval_interval, plan), timed = isTimed(training.eval_interval);
+  let called = false;
+  return {
+    hasPassed: () => timed && passed(cursor),
+    call: () => void (called = true),
+    // A run that goes on from a save after its evaluation does not make it again.
+    isDue: () => timed ? called : passed(cursor) && cursor.judged?.step !== cursor.step,
+    done: () => void (called = false),
+  };
+}
+
+/** An interval that is empty or zero never passes. One of epochs counts from the beginning of the first. */
+export function every(
+  text: string,
+  { stepsPerEpoch }: Pick<BatchPlan, "stepsPerEpoch">,
+): (at: Place) => boolean {
   const { count, unit } = checkedDuration(text);
   if (count === 0) return () => false;
   if (unit === "seconds") {
@@ -151,7 +208,10 @@ export function every(text: string, stepsPerEpoch: number): (step: number) => bo
     };
   }
   const steps = Math.max(1, Math.round(unit === "epochs" ? count * stepsPerEpoch : count));
-  return (step) => step % steps === 0;
+  if (unit === "epochs") {
+    return ({ epoch, stepInEpoch }) => (epoch * stepsPerEpoch + stepInEpoch) % steps === 0;
+  }
+  return ({ step }) => step % steps === 0;
 }
 
 /** The clock differs from rank to rank. */

@@ -6,7 +6,7 @@ import type { Team } from "../ranks/team.ts";
 import type { RunningMetrics } from "./running_metrics.ts";
 import type { Requests } from "./stop.ts";
 import { fill_, readBytes, scalar, toNumbers, zeros } from "../../ffi/make.ts";
-import { div, reshape, square, sum, toDtype } from "../../ffi/ops.ts";
+import { clone, copy_, div, reshape, square, sum, toDtype } from "../../ffi/ops.ts";
 import type { Loss } from "../models/losses.ts";
 import { itemsOf, type MicroBatch, type Share } from "./micro_batch.ts";
 import { type Account, byPart, ownWork, type Spent, spentBetween, type TimeMark } from "../run/account.ts";
@@ -32,12 +32,14 @@ export interface RankGroup {
   readonly team: Team;
   readonly control: Control;
   readonly shares: Shares;
-  /** `due`: a save is due by the clock. */
-  request(requests: Requests, due: boolean): void;
+  /** `save` and `evaluate` are due by the clock. */
+  request(requests: Requests, save: boolean, evaluate?: boolean): void;
   /** Called after each step; reports the ranks' times now and then. */
   stepped(run: Reported): void;
   /** A save has rank 0's running statistics. */
   shareBuffers(): void;
+  /** The same for as long as an evaluation takes: the function gives each rank its own back. */
+  lendBuffers(): () => void;
   /** `running` itself keeps this rank's sums. */
   sumsOf(running: RunningMetrics): number[];
 }
@@ -49,21 +51,32 @@ export function openRankGroup(
   device: Tensor["device"],
 ): RankGroup {
   const statistics = buffers.filter((t) => isFloating(t.dtype));
+  const shareBuffers = () => {
+    for (const t of statistics) team.broadcast(t, "running statistics");
+  };
   let stopping = false;
   return {
     team,
     control,
     shares: openShares(team, device),
-    request(requests, due) {
+    request(requests, save, evaluate = false) {
       const stop = requests.stop();
       if (stop !== null && !stopping) control.request("stop", stop);
       stopping ||= stop !== null;
       if (requests.takeSave()) control.request("save", "request");
-      else if (due) control.request("save", "interval");
+      else if (save) control.request("save", "interval");
+      if (evaluate) control.request("evaluate", "interval");
     },
     stepped: openReports(team),
-    shareBuffers() {
-      for (const t of statistics) team.broadcast(t, "running statistics");
+    shareBuffers,
+    lendBuffers() {
+      const own = statistics.map((t) => keep(clone(t)));
+      shareBuffers();
+      return () =>
+        own.forEach((t, i) => {
+          scope(() => copy_(statistics[i], t));
+          t.free();
+        });
     },
     sumsOf: (running) => team.reduce(running.sums(), "sum", "metrics"),
   };

@@ -121,6 +121,8 @@ function runFactsOf(
   const world = team?.world ?? 1, onGpu = device !== "cpu";
   const { step, epoch } = cursor;
   const { stepInEpoch } = placeInEpoch(cursor, plan, data.train.length);
+  const { count, unit } = checkedDuration(config.training.eval_interval);
+  const within = unit !== "epochs" || !Number.isInteger(count);
   return {
     config: valuesWithoutSecrets(config),
     run: paths.run,
@@ -129,7 +131,13 @@ function runFactsOf(
     resumed: goesOn ? { step, epoch } : null,
     id: goesOn ? resume?.wandb ?? null : null,
     parent: resume !== null && resume.run === null ? resume.saved as Partial<Config> | null : null,
-    pace: { step, stepInEpoch, stepsPerEpoch: plan.stepsPerEpoch, maxSteps: config.training.max_steps },
+    pace: {
+      step,
+      stepInEpoch,
+      stepsPerEpoch: plan.stepsPerEpoch,
+      maxSteps: config.training.max_steps,
+      within,
+    },
     facts: {
       version: VERSION,
       model: model.name,

@@ -4,6 +4,7 @@ import { basename, dirname, join } from "../../deps/path.ts";
 import { isFailedStart } from "../run/lineage.ts";
 import { readEventLines } from "../run/event_log.ts";
 import { decodeEvent } from "../run/events.ts";
+import { bestName, readBestName } from "../checkpoint/best_files.ts";
 import { readEpochName, SHARED_NAME } from "../checkpoint/epoch_files.ts";
 import { indexOf } from "../checkpoint/sharded_reader.ts";
 import { openCheckpoint, toJson } from "../checkpoint/open.ts";
@@ -68,7 +69,8 @@ export const claimOf = ({ checkpoints, run }: Pick<RunPaths, "checkpoints" | "ru
   join(checkpoints, `.${run}.claim`);
 
 const isNamed = (name: string, run: string): boolean =>
-  [`${run}_best`, `${run}_latest`].includes(stem(name)) || readEpochName(name)?.run === run;
+  [`${run}_best`, `${run}_latest`].includes(stem(name)) || readEpochName(name)?.run === run ||
+  readBestName(name) === run;
 
 /** "name-2" counts, unless somebody named a run so: a checkpoint has the name in `givenName`. */
 export function newestRun(
@@ -147,7 +149,7 @@ const stem = (name: string): string => {
 
 export const latestPath = (p: RunPaths): string => join(p.checkpoints, `${p.run}_latest.${p.ending}`);
 
-export const bestPath = (p: RunPaths): string => join(p.checkpoints, `${p.run}_best.${p.ending}`);
+export const bestPath = (p: RunPaths): string => join(p.checkpoints, bestName(p.run, null, p.ending));
 
 function baseName(config: Config, preset: string | null): string {
   if (config.output.run_name) return config.output.run_name;

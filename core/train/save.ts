@@ -11,8 +11,9 @@ import {
   type WriteResult,
 } from "../checkpoint/background/job.ts";
 import { openSnapshot, openWriter, type Snapshot, type Writer } from "../checkpoint/background/writer.ts";
-import { type StateParts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
+import { type Cursor, type StateParts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
 import type { Storage } from "../checkpoint/value.ts";
+import type { BestFiles } from "../checkpoint/best_files.ts";
 import { type EpochFiles, epochName } from "../checkpoint/epoch_files.ts";
 import { freeMemory } from "../base/memory.ts";
 import { UserError } from "../base/errors.ts";
@@ -21,7 +22,7 @@ import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
 import { releaseName } from "./claim.ts";
 import type { DataFacts } from "./data_facts.ts";
-import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
+import { latestPath, type RunPaths } from "./run_folder.ts";
 import type { Sharing } from "./sharing.ts";
 import { torchScheduler } from "./torch_scheduler.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
@@ -45,8 +46,8 @@ interface Context extends Pick<Run, "config" | "cursor" | "events" | "console" |
 export interface Saver {
   /** Called when the first step is over. */
   ready(): void;
-  /** The file is there when `settle` returns. */
-  save(reason: string, better: boolean): Promise<void>;
+  /** The file is there when `settle` returns. `best`: this state's evaluation is among the best that are kept. */
+  save(reason: string, best: boolean): Promise<void>;
   /** Called before the state changes: a save may still be copying it. */
   hold(): void;
   /** Throws if the newest state could not be saved. */
@@ -84,7 +85,7 @@ export function openSaver(c: Context): Saver {
   return {
     stats,
     ready: () => background?.writer.ready(),
-    async save(reason, better) {
+    async save(reason, best) {
       // Gathered state has no copy, so the last save has to be over.
       const busy = () => sharing?.busy(writing !== null) ?? writing !== null;
       if (reason === "interval" && !c.gather && busy()) {
@@ -102,7 +103,7 @@ export function openSaver(c: Context): Saver {
       c.gather?.();
       const held = () => (performance.now() - began) / 1000;
       const { step, epoch } = cursor;
-      const job = jobOf(c, reason, better, background?.snapshot ?? null);
+      const job = jobOf(c, reason, best, background?.snapshot ?? null);
       background?.snapshot.settle();
       const now: Writing = {
         step,
@@ -118,7 +119,7 @@ export function openSaver(c: Context): Saver {
         if (background === null) now.stall = held();
         stats.stallSeconds += now.stall;
         stats.longest = Math.max(stats.longest, (performance.now() - began) / 1000);
-        const { path } = job, why = better ? "best" : reason;
+        const { path } = job, why = best ? "best" : reason;
         events.emit({ kind: "save", step, epoch, path, bytes, seconds, stall_s: now.stall, reason: why });
       }, (error) => fail(error, step)).finally(() => writing = null);
       writing = now;
@@ -193,7 +194,7 @@ function changedByUpdates({ names, stateDict, optimizer, ema }: StateParts): Set
 function jobOf(
   context: Context,
   reason: string,
-  better: boolean,
+  best: boolean,
   snapshot: Snapshot | null,
 ): SaveJob {
   const { config, paths, parts, cursor, schedule, sharing } = context;
@@ -223,8 +224,9 @@ function jobOf(
     copies: snapshot?.takeCopies() ?? [],
     copied: newFlag(),
     path,
-    links: [...(better ? [bestPath(paths)] : []), ...(ofEpoch ? [epochPath(paths, cursor.epoch)] : [])],
+    links: ofEpoch ? [epochPath(paths, cursor.epoch)] : [],
     ofEpoch,
+    best: best ? bestFiles(paths, cursor) : null,
   };
   if (sharing && own) {
     return { ...common, ...own.partOf(tree, path, place), ...(sharing.rank > 0 ? ALONE : {}) };
@@ -233,7 +235,16 @@ function jobOf(
 }
 
 /** Only the first rank links and removes files. */
-const ALONE = { links: [], ofEpoch: null };
+const ALONE = { links: [], ofEpoch: null, best: null };
+
+const bestFiles = (
+  { checkpoints: folder, run, ending }: RunPaths,
+  { step, epoch, judged }: Cursor,
+): BestFiles => ({
+  ...{ folder, run, ending, step },
+  kept: judged?.kept ?? [{ step, epoch, within: false }],
+  several: judged?.several ?? false,
+});
 
 export const epochPath = (p: RunPaths, epoch: number): string =>
   join(p.checkpoints, epochName(p.run, epoch, p.ending));

@@ -3,6 +3,7 @@ import { EXIT } from "../base/errors.ts";
 import { blockParameters, parameterCount } from "../models/model.ts";
 import { percentages, type Spent, TIME_PART_LABELS } from "../run/account.ts";
 import { startLine } from "../run/console.ts";
+import { isPlain } from "../run/best.ts";
 import { lossText } from "../run/live_line.ts";
 import { VERSION } from "../base/version.ts";
 import { graphMemory } from "./memory.ts";
@@ -12,7 +13,7 @@ import type { Ending } from "./stop.ts";
 import { pathExists } from "../base/files.ts";
 import { commandWithoutSecrets, valuesWithoutSecrets, withoutSecrets } from "../base/secrets.ts";
 import { programAsCalled, shellLine } from "../base/shell.ts";
-import { formatBytes, formatDuration, formatPlural } from "../base/format.ts";
+import { formatBytes, formatDuration, formatPlural, formatValue } from "../base/format.ts";
 import { jobLineIn } from "../ranks/job/scheduler.ts";
 import { launchCommand } from "../ranks/launch/rank.ts";
 import { versionOfUse } from "../../ffi/libraries/find.ts";
@@ -109,7 +110,7 @@ export function conclude(
     epochs: cursor.epoch,
     steps: cursor.step,
     seconds,
-    best: cursor.best ?? undefined,
+    best: cursor.best ? { ...cursor.best, ...monitoredIn(cursor) } : undefined,
     losses: trainer.losses,
     scaled: trainer.data.train.targetScale !== undefined,
     spent,
@@ -260,7 +261,8 @@ interface RunSummary {
   epochs: number;
   steps: number;
   seconds: number;
-  best?: { epoch: number; valLoss: number };
+  /** `value` is of what is monitored in place of the validation loss. */
+  best?: { epoch: number; valLoss: number; monitor?: string; value?: number };
   /** All losses are of scaled targets. */
   scaled?: boolean;
   losses?: {
@@ -276,11 +278,20 @@ interface RunSummary {
   next: readonly (readonly [why: string, command: string])[];
 }
 
+const monitoredIn = ({ judged }: Trainer["cursor"]) =>
+  judged === undefined || judged.kept.length === 0 || isPlain({ name: judged.monitor, mode: judged.mode })
+    ? {}
+    : { monitor: judged.monitor, value: judged.kept[0].value };
+
 /** --quiet keeps the first line. */
 export function runSummaryLines(r: RunSummary): string[] {
   const done = `${formatPlural(r.epochs, "epoch")}, ${formatPlural(r.steps, "step")}`;
   const best = r.best
-    ? ` Best Val Loss: ${lossText(r.best.valLoss, r.scaled)} at epoch ${r.best.epoch}.`
+    ? ` Best ${
+      r.best.monitor === undefined
+        ? `Val Loss: ${lossText(r.best.valLoss, r.scaled)}`
+        : `${r.best.monitor}: ${formatValue(r.best.value!)}`
+    } at epoch ${r.best.epoch}.`
     : "";
   return [
     `${r.outcome} after ${formatDuration(r.seconds)}: ${done}.${best}`,

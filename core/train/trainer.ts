@@ -12,6 +12,7 @@ import { openGuard } from "./guards/spikes.ts";
 import { openInstruments } from "./throughput.ts";
 import type { Launch } from "./launch.ts";
 import { openHistograms, openPictures } from "./media.ts";
+import { monitorNotes, refuseMonitor } from "./monitor.ts";
 import { pausesIn } from "./pauses.ts";
 import { openProfile } from "./profile.ts";
 import { noSaver, openRankGroup } from "./rank_group.ts";
@@ -39,6 +40,7 @@ export async function openTrainer(given: Launch) {
   };
   const model = openModel(given), { launch, config, plan, data, pass } = model, { training } = config;
   refuseUnknownWeights(launch);
+  refuseMonitor(config, model);
   const compiler = compiledMode(training, pass.onGpu) && await stepCompiler();
   const update = openWeightUpdate(launch, model, reports, compiler), { zero, parts } = update;
   const notes = notesOf(model, zero), start = openStart(model, update), { cursor } = start;
@@ -61,7 +63,7 @@ export async function openTrainer(given: Launch) {
   return {
     ...{ ...model, ...update, ...instruments, ...record },
     ...{ cursor, feed, gradients, requests, saver, losses },
-    notes: [...notes, ...start.notes],
+    notes: [...notes, ...start.notes, ...monitorNotes(config, cursor)],
     clipNorm: training.clip_norm,
     guard: openGuard({
       on: training.on_spike,

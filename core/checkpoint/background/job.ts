@@ -7,6 +7,7 @@ import { writePickle } from "../pickle_writer.ts";
 import { writePickled } from "../pt.ts";
 import { flattenTree } from "../safetensors.ts";
 import { writeSafetensors } from "../safetensors_writer.ts";
+import { type BestFiles, nameBest } from "../best_files.ts";
 import { type EpochFiles, linkPlainName, removeOldEpochs } from "../epoch_files.ts";
 import { type CheckpointPart, ELSEWHERE, linkOrCopy, reportFailure, writePart } from "../sharded_writer.ts";
 import {
@@ -33,6 +34,8 @@ export interface SaveJob extends JobContent {
   readonly links: readonly string[];
   /** Set at the end of an epoch whose checkpoint is kept: one of the links is its own name. */
   readonly ofEpoch: EpochFiles | null;
+  /** Set where the evaluation is among the best. */
+  readonly best: BestFiles | null;
   /** Set where every rank writes its own part of the checkpoint. */
   readonly part?: CheckpointPart;
 }
@@ -149,8 +152,10 @@ function copyAndWrite(job: SaveJob, work: SharedWork | null): WriteResult {
  * The other names come before the path: a run that is killed between the two comes to this state again and
  * names it again. The other way round it would go on from here, and the names would be missing for ever.
  */
-function nameAlso({ path, part, links, ofEpoch }: SaveJob, temporary: string): void {
-  for (const link of links) part ? linkOrCopy(path, link, temporary) : linkOrCopy(temporary, link);
+function nameAlso({ path, part, links, ofEpoch, best }: SaveJob, temporary: string): void {
+  const name = (to: string) => part ? linkOrCopy(path, to, temporary) : linkOrCopy(temporary, to);
+  if (best !== null) nameBest(best, (to, from) => from === undefined ? name(to) : linkOrCopy(from, to));
+  links.forEach(name);
   if (ofEpoch === null) return;
   linkPlainName(ofEpoch);
   if (ofEpoch.keep > 0) removeOldEpochs(ofEpoch);

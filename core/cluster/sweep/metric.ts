@@ -2,6 +2,7 @@
 import { join } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
 import { pathExists } from "../../base/files.ts";
+import { modeOf } from "../../run/best.ts";
 import { readEvents } from "../../run/event_log.ts";
 import type { Event } from "../../run/events.ts";
 import { readRun, type RunData } from "../../run/run_data.ts";
@@ -9,16 +10,13 @@ import { noted, type Validation } from "../../run/validation.ts";
 
 export type Goal = "minimize" | "maximize";
 
-const LARGER_IS_BETTER =
-  /^(val_|train_)?(acc|accuracy|top5|(anomaly_)?r2|f1|auc|iou|mean_iou|skill|dice|precision|recall)/i;
-
 export function goalOf(metric: string, given?: string): Goal {
-  if (given === undefined) return LARGER_IS_BETTER.test(metric) ? "maximize" : "minimize";
+  if (given === undefined) return modeOf(metric) === "max" ? "maximize" : "minimize";
   if (given === "minimize" || given === "maximize") return given;
   throw new UserError("usage", `--goal should be minimize or maximize, but got "${given}".`);
 }
 
-/** It is that of the step with the best validation loss, which the best checkpoint holds. */
+/** It is that of the best evaluation, whose weights the best checkpoint holds. */
 export function metricOf({ best, bestMetrics, curves }: RunData, metric: string): number | null {
   if (metric === "train_loss") return curves.get("epoch_loss")?.last ?? null;
   if (metric.startsWith("train_")) return curves.get(metric)?.last ?? null;

@@ -1,4 +1,5 @@
 // Several runs beside each other: what differs in their settings, how good each became, and which one is best.
+import { type BestEvaluation, isBetterThan, monitoredOf } from "../../run/best.ts";
 import { formatBytes, formatCount, formatDuration, formatPlural, formatRate } from "../../base/format.ts";
 import { flat, NAMES_OF_RUN } from "../../run/flat_settings.ts";
 import type { RunData } from "../../run/run_data.ts";
@@ -11,12 +12,21 @@ import { elapsedSecondsOf, peakMemory, STATE_CLASS, typical } from "./summary.ts
 const whyNoBest = (runs: readonly RunData[]): string | null =>
   whyUnlike(runs.filter(({ best }) => best).map(({ run }) => noted(run).validation));
 
-/** The number of the run with the least validation loss; null where none was evaluated, or each on other data. */
+/** The number of the best run; null where none was evaluated, or each on other data. Runs that monitor unlike metrics are compared by the loss. */
 function bestRunOf(runs: readonly RunData[]): number | null {
   if (whyNoBest(runs) !== null) return null;
-  const losses = runs.map(({ best }) => best?.loss ?? Infinity), least = Math.min(...losses);
-  return least < Infinity ? losses.indexOf(least) : null;
+  const alike =
+    new Set(runs.flatMap(({ best }) => best ? [monitoredOf(best)] : []).map(({ name, mode }) => name + mode))
+      .size === 1;
+  let first: number | null = null;
+  runs.forEach(({ best }, i) => {
+    const own = best && (alike ? best : lossAlone(best)), other = first === null ? null : runs[first].best!;
+    if (own && isBetterThan(own, other && (alike ? other : lossAlone(other)))) first = i;
+  });
+  return first;
 }
+
+const lossAlone = ({ loss, step, epoch }: BestEvaluation): BestEvaluation => ({ loss, step, epoch });
 
 export function comparisonVerdict(runs: readonly RunData[]): Html | null {
   const best = bestRunOf(runs), why = whyNoBest(runs);

@@ -1,4 +1,5 @@
 // The top of a run's report: whether it learned, how good it is, on what, and where the best model lies.
+import { monitoredOf } from "../../run/best.ts";
 import {
   formatBytes,
   formatCount,
@@ -187,13 +188,17 @@ function headlineCards(data: RunData, headline: Headline | null): Html {
   const compared = headline?.baseline
     ? `against ${headline.baseline.text} for ${headline.baseline.of}`
     : best
-    ? "at the best loss"
+    ? best.monitor ? `at the best ${best.monitor.name}` : "at the best loss"
     : "";
   return markup`<dl class="headline">${
     headline && card(`Validation ${lowered(headline.label)}`, markup`${headline.text}${units}`, compared)
   }${
     best
-      ? card("Best validation loss", shortValue(best.loss), `step ${best.step}, epoch ${best.epoch}`)
+      ? card(
+        best.monitor ? `Best ${best.monitor.name}` : "Best validation loss",
+        shortValue(monitoredOf(best).value),
+        `step ${best.step}, epoch ${best.epoch}`,
+      )
       : loss && loss.length > 0 &&
         card(
           "Training loss, last step",

@@ -48,7 +48,7 @@ const FACTS: readonly RunField[] = [
   text("metric", ({ metric }) => metric),
   text("folder", ({ folder }) => folder),
   number("best", ({ best }) => best),
-  number("val_loss", ({ best, metric }) => metric === "val_loss" ? best : null),
+  number("val_loss", ({ best, metric, valLoss }) => valLoss ?? (metric === "val_loss" ? best : null)),
   number("loss", ({ best, metric }) => metric === "loss" ? best : null),
   number("step", ({ step }) => step),
   number("steps", ({ steps }) => steps),

@@ -60,7 +60,11 @@ function cards({ rows }: ShownRuns): Html | null {
   return markup`<dl class="headline">${
     best &&
     card(
-      best.metric === "loss" ? `least training loss, ${LAST_STEP}` : "best validation loss",
+      best.metric === "loss"
+        ? `least training loss, ${LAST_STEP}`
+        : best.metric === "val_loss"
+        ? "best validation loss"
+        : `best ${best.metric}`,
       formatValue(best.best!),
       labels.get(best),
     )
@@ -133,7 +137,13 @@ function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
     { names: ["state"], title: "state", cell: (row) => ({ value: row.state, shown: stateCell(row) }) },
     numeric(
       ["best", ...(mixed ? [] : [rows.find(({ metric }) => metric !== null)?.metric ?? "val_loss"])],
-      mixed || rows.every(({ metric }) => metric !== "loss") ? "best loss" : `loss, ${LAST_STEP}`,
+      mixed
+        ? "best"
+        : rows.some(({ valLoss }) => valLoss !== undefined)
+        ? `best ${rows.find(({ metric }) => metric !== null)!.metric}`
+        : rows.every(({ metric }) => metric !== "loss")
+        ? "best loss"
+        : `loss, ${LAST_STEP}`,
       ({ best }) => best,
       (value, row) =>
         markup`${row === best ? markup`<b class="good">${formatValue(value)}</b>` : formatValue(value)}${

@@ -1,5 +1,13 @@
 // A run as one row of a table: from the two ends of its events, and its lineage. What it costs does not grow with
 // the run.
+import {
+  type BestEvaluation,
+  evaluationIn,
+  isBetterThan,
+  type Mode,
+  type Monitored,
+  monitoredOf,
+} from "../../run/best.ts";
 import { basename, join } from "../../../deps/path.ts";
 import { EXIT, type ExitKind, messageOf, systemRefusal, UserError, whyRefused } from "../../base/errors.ts";
 import {
@@ -29,9 +37,14 @@ export interface RunRow {
   readonly problem: string | null;
   readonly model: string | null;
   readonly ranks: number | null;
-  /** The least validation loss, or, of a run without one, the training loss of the last step. */
+  /** The best value of `metric`; a run without evaluations has the training loss of its last step. */
   readonly best: number | null;
-  readonly metric: "val_loss" | "loss" | null;
+  /** "loss" is the training loss. */
+  readonly metric: string | null;
+  /** Absent where the least is best. */
+  readonly mode?: Mode;
+  /** That of the best evaluation, where another metric is monitored. */
+  readonly valLoss?: number;
   readonly validation?: Validation;
   readonly bestStep: number | null;
   readonly bestEpoch: number | null;
@@ -166,7 +179,7 @@ interface Found {
   config: Readonly<Record<string, unknown>>;
   /** It is of the last attempt for certain. */
   configOfEnd: boolean;
-  best: { loss: number; step: number; epoch: number; metrics: MetricValues } | null;
+  best: BestEvaluation & { readonly metrics: MetricValues } | null;
   /** That of the last step: an epoch's is the mean of its steps, which is another number. */
   loss: number | null;
   step: number;
@@ -290,14 +303,15 @@ type Judging = {
   val_loss?: number;
   metrics: MetricValues;
   val_metrics?: MetricValues;
+  monitor?: Monitored;
   kind: string;
 };
 
 function judge(found: Found, event: Judging): void {
-  const { val_loss: loss, step, epoch } = event;
-  if (!isNumber(loss) || !Number.isFinite(loss) || !isNumber(step)) return;
-  if (found.best && loss >= found.best.loss) return;
-  found.best = { loss, step, epoch, metrics: metricsOf(event) };
+  const one = evaluationIn(event), own = found.best?.monitor;
+  // An epoch tells again of the evaluation at its end, and not by what it was judged.
+  if (one === null || event.kind === "epoch" && own || !isBetterThan(one, found.best)) return;
+  found.best = { ...one, metrics: metricsOf(event) };
 }
 
 const metricsOf = ({ kind, metrics, val_metrics }: Judging): MetricValues => {
@@ -322,22 +336,31 @@ function configOf(folder: string, ends: Ends, found: Found, lineage: Lineage | n
   return eventsOfKind(near, "config").map(({ config }) => config).filter(isRecord).at(-1) ?? found.config;
 }
 
+function valueOf(best: BestEvaluation): Pick<RunRow, "best" | "metric" | "mode" | "valLoss"> {
+  const { name, mode, value } = monitoredOf(best);
+  return {
+    best: value,
+    metric: name,
+    ...(mode === "max" && { mode }),
+    ...(best.monitor && { valLoss: best.loss }),
+  };
+}
+
 function bestIn(folder: string, { tail }: Ends, found: Found, lineage: Lineage | null) {
   const kept = bestAttempt(lineage?.attempts ?? []), seen = found.best;
-  if (kept && (seen === null || kept.loss < seen.loss)) {
+  if (kept && isBetterThan(kept, seen)) {
     const near = tail.length === 0 ? [] : [...eventsOfKind(around(folder, kept.step), "eval")];
     const metrics = near.find(({ step }) => step === kept.step);
     return {
-      best: kept.loss,
-      metric: "val_loss" as const,
+      ...valueOf(kept),
       bestStep: kept.step,
       bestEpoch: kept.epoch,
       metrics: metrics ? metricsOf(metrics) : {},
     };
   }
   if (seen) {
-    const { loss: best, step: bestStep, epoch: bestEpoch, metrics } = seen;
-    return { best, metric: "val_loss" as const, bestStep, bestEpoch, metrics };
+    const { step: bestStep, epoch: bestEpoch, metrics } = seen;
+    return { ...valueOf(seen), bestStep, bestEpoch, metrics };
   }
   return found.loss === null ? NO_BEST : { ...NO_BEST, best: found.loss, metric: "loss" as const };
 }

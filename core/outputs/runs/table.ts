@@ -1,4 +1,5 @@
 // The table of runs as lines of a terminal, and as CSV.
+import { isBetter, LOSS } from "../../run/best.ts";
 import { formatDuration, formatPlural, formatValue } from "../../base/format.ts";
 import {
   clipText,
@@ -202,7 +203,8 @@ const sentencesOf = ({ state, why, problem }: RunRow): string[] => [
 
 /** Training losses are compared only where no run has a validation loss. */
 function judgedOf(rows: readonly RunRow[]): RunRow[] {
-  const metric = rows.some((row) => row.metric === "val_loss") ? "val_loss" : "loss";
+  const metrics = rows.flatMap(({ metric }) => metric ?? []);
+  const metric = metrics.includes(LOSS) ? LOSS : metrics.find((name) => name !== "loss") ?? "loss";
   return rows.filter((row) => row.metric === metric && Number.isFinite(row.best));
 }
 
@@ -213,7 +215,10 @@ export const whyNoBest = (rows: readonly RunRow[]): string | null =>
 export function bestRun(rows: readonly RunRow[]): RunRow | null {
   if (whyNoBest(rows) !== null) return null;
   const judged = judgedOf(rows);
-  return judged.reduce<RunRow | null>((least, row) => least && least.best! <= row.best! ? least : row, null);
+  return judged.reduce<RunRow | null>(
+    (first, row) => isBetter(row.mode ?? "min", row.best!, first?.best) ? row : first,
+    null,
+  );
 }
 
 /** By their names in CSV and JSON. */

@@ -1,3 +1,4 @@
+import type { Monitor } from "../../run/best.ts";
 import {
   messageField,
   messageFields,
@@ -103,6 +104,8 @@ export interface WandbSetup {
   readonly path: string;
   readonly run: Omit<RunRecord, "kind" | "config">;
   readonly config: Readonly<Record<string, unknown>>;
+  /** The summary's best evaluation is by it; absent: by the validation loss. */
+  readonly monitor?: Monitor;
   readonly environment: {
     readonly python: string;
     readonly git?: RunRecord["git"];

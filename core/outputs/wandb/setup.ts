@@ -1,4 +1,5 @@
 // Chooses the W&B run and gathers its facts, on the training thread.
+import { monitorOf } from "../../run/best.ts";
 import { dirname, join, relative, resolve } from "../../../deps/path.ts";
 import { entriesIn, holdFolder, pathExists } from "../../base/files.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -120,6 +121,7 @@ export function wandbSetup(of: WandbOptions): WandbSetup | null {
       run: { name: of.run, ...of.facts },
       ...(of.confuses && { _wandb: CONFUSION }),
     },
+    monitor: monitorOf(of.config),
     environment: environmentOf(of),
     again: of.resumed ?? (goesOn ? { step: 0, epoch: 0 } : null),
     events: resolve(of.logs, "events.jsonl"),

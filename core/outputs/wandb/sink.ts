@@ -38,6 +38,7 @@ import {
   type RowValues,
   shortNumber,
 } from "../rows.ts";
+import { isBetter, LOSS, type Monitor } from "../../run/best.ts";
 import { TIME_PARTS } from "../../run/account.ts";
 import { eachSystemScalar } from "../scalars.ts";
 
@@ -218,7 +219,7 @@ function begin(setup: WandbSetup, folder: string, put: (row: HistoryRow) => void
   const { again } = setup;
   Deno.mkdirSync(folder, { recursive: true });
   writeMetadata(folder, setup.environment);
-  const summary = openWandbSummary();
+  const summary = openWandbSummary(setup.monitor);
   const uploaded = readUploaded(setup, summary.seen);
   let kept: KeptRecords = { ...uploaded, held: null, file: null };
   const head = headOf(setup);
@@ -277,10 +278,11 @@ interface WandbSummary {
   changed(all?: boolean): HistoryItem[];
 }
 
-export function openWandbSummary(): WandbSummary {
+export function openWandbSummary(monitor: Monitor = { name: LOSS, mode: "min" }): WandbSummary {
   const values: RowValues = new Map();
   let touched = new Set<string>();
-  let best = Infinity;
+  const field = monitor.name === LOSS ? "val/loss" : `val/${monitor.name}`;
+  let best: number | null = null;
   const set = (name: string, json: string) => {
     if (values.get(name) === json) return;
     values.set(name, json);
@@ -290,9 +292,10 @@ export function openWandbSummary(): WandbSummary {
     set,
     seen({ step, values: row }) {
       for (const [name, json] of row) if (!json.startsWith('{"_type":"histogram"')) set(name, json);
-      const loss = Number(row.get("val/loss") ?? NaN);
-      if (!Number.isFinite(loss) || loss >= best) return;
-      best = loss;
+      const value = Number(row.get(field) ?? NaN);
+      if (!isBetter(monitor.mode, value, best)) return;
+      best = value;
+      if (monitor.name !== LOSS) set("best/monitor", JSON.stringify(monitor.name));
       set("best/step", String(step));
       set("best/epoch", row.get("epoch") ?? "null");
       for (const [name, json] of row) {

@@ -47,7 +47,7 @@ export interface Beat {
   readonly ended: number;
 }
 
-export type RequestKind = "stop" | "save";
+export type RequestKind = "stop" | "save" | "evaluate";
 
 export interface Agreed {
   readonly at: number;

@@ -93,6 +93,13 @@ export const output = {
     empty: "keep all",
     help: "per-epoch checkpoints of this run to keep",
   }),
+  keep_best: int(1, {
+    min: 1,
+    max: 1e6,
+    flag: "keep-best",
+    spellings: ["save-top-k"],
+    help: "checkpoints of the best evaluations to keep: RUN_best.pt, and of the others RUN_best_EPOCH.pt",
+  }),
   checkpoint_format: choice(["pt", "safetensors", "sharded"], "pt", {
     flag: "checkpoint-format",
     help:

@@ -150,7 +150,8 @@ const computing = {
     spellings: ["save-steps"],
     common: true,
     empty: "at the end of each epoch only",
-    help: "save a checkpoint this often, besides at the end of each epoch",
+    help:
+      "save a checkpoint this often, besides at the end of each epoch; in epochs (5ep) at those ends alone, besides for a new best and at the end of the run",
   }),
 };
 
@@ -307,6 +308,33 @@ const amount = {
     empty: "the training batch size",
     help: "samples a rank evaluates at once",
   }),
+  eval_interval: duration("1ep", ["epochs", "steps", "seconds"], {
+    flag: "eval-interval",
+    spellings: ["check-val-every-n-epoch"],
+    common: true,
+    help:
+      "evaluate the validation data this often (2ep, 500steps, 10min), and at the end of the run; 0: there alone",
+  }),
+  eval_batches: int(0, {
+    min: 0,
+    max: 1e9,
+    flag: "eval-batches",
+    spellings: ["limit-val-batches"],
+    empty: "all of the validation data",
+    help: "batches that an evaluation takes at most, the first ones each time",
+  }),
+  monitor: text("val_loss", {
+    flag: "monitor",
+    spellings: ["metric-for-best-model"],
+    help:
+      "what an evaluation is judged by: val_loss or one of its metrics; the best checkpoints and early stopping go by it",
+  }),
+  monitor_mode: choice(["auto", "min", "max"], "auto", {
+    flag: "monitor-mode",
+    words: { minimize: "min", maximize: "max" },
+    help:
+      "whether the least or the most is best; auto knows r2, accuracy, IoU and their like, and takes the least of others",
+  }),
   early_stopping_patience: int(0, {
     min: 0,
     max: 1e9,
@@ -314,7 +342,7 @@ const amount = {
     common: true,
     spellings: ["patience"],
     empty: "off",
-    help: "stop after this many epochs without a better validation loss",
+    help: "stop after this many evaluations without a better one (--monitor)",
   }),
 };
 

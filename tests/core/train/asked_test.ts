@@ -1,6 +1,6 @@
 // What is due between two steps, alone and with other ranks.
 import { assertEquals } from "@std/assert";
-import { openBoundaryRequests } from "../../../core/train/pauses.ts";
+import { openBoundaryRequests, openEvaluations } from "../../../core/train/pauses.ts";
 import { enough } from "../../../core/train/loop.ts";
 import type { Agreed } from "../../../core/ranks/control/messages.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
@@ -14,32 +14,42 @@ interface Case {
   readonly agreed?: Agreed | null;
   /** A save that was asked for within the step. */
   readonly within?: string | null;
+  readonly evaluate?: string;
+  /** So was an evaluation. */
+  readonly evaluateWithin?: boolean;
 }
 
-/** What is due at each of these steps, and what happened meanwhile: wishes passed on, places passed. */
+/** What is due at each of these steps, and what happened meanwhile: wishes passed on, places passed; and where an evaluation is due. */
 function due(c: Case, here: boolean, ...steps: readonly number[]) {
-  const done: string[] = [];
-  const cursor = { step: 0 };
-  const pauses = { takeSave: () => (done.push("within"), c.within ?? null) };
+  const done: string[] = [], evaluated: number[] = [];
+  const cursor = { step: 0, epoch: 0, stepInEpoch: 0 };
+  const pauses = {
+    takeSave: () => (done.push("within"), c.within ?? null),
+    takeEvaluation: () => c.evaluateWithin ?? false,
+  };
   const ranks = c.rank === undefined ? null : {
     team: { rank: c.rank },
-    request: (_: unknown, save: boolean) => done.push(`wish ${save}`),
+    request: (_: unknown, save: boolean, evaluate: boolean) =>
+      done.push(`wish ${save}${evaluate ? " and to evaluate" : ""}`),
     control: { agreed: () => (done.push("here"), c.agreed ?? null) },
   };
-  const asked = openBoundaryRequests({
-    config: { training: { save_interval: c.interval ?? "2steps" } },
+  const trainer = {
+    config: { training: { save_interval: c.interval ?? "2steps", eval_interval: c.evaluate ?? "1ep" } },
     plan: { stepsPerEpoch: 10 },
     requests: { stop: () => c.stop ?? null, takeSave: () => c.save ?? false },
     cursor,
     ranks,
-  } as unknown as Trainer, pauses as unknown as Parameters<typeof openBoundaryRequests>[1]);
+  } as unknown as Trainer;
+  const places = pauses as unknown as Parameters<typeof openBoundaryRequests>[1];
+  const asked = openBoundaryRequests(trainer, places, openEvaluations(trainer));
   for (const since = performance.now(); performance.now() === since;); // what goes by the clock is due
   const given = steps.map((step) => {
-    cursor.step = step;
-    const { stop, save } = asked(here);
+    Object.assign(cursor, { step, stepInEpoch: step });
+    const { stop, save, evaluate } = asked(here);
+    if (evaluate) evaluated.push(step);
     return stop === null ? save : `stop: ${stop}${save === null ? "" : ` and save: ${save}`}`;
   });
-  return { given, done };
+  return c.evaluate === undefined ? { given, done } : { given, done, evaluated };
 }
 
 Deno.test("alone: a request to save stands before the interval and does not wait for it; a stop is told beside either", () => {
@@ -80,6 +90,20 @@ Deno.test("of ranks, the first alone looks at the clock for a save, and makes it
     given: [null],
     done: ["wish false", "here", "within"],
   });
+});
+
+Deno.test("an evaluation is due by steps on every rank, and by the clock where the first rank says so", () => {
+  const evaluated = (c: Case, ...steps: number[]) => due(c, true, ...steps).evaluated;
+  assertEquals(evaluated({ evaluate: "3steps" }, 1, 2, 3, 4, 6), [3, 6]);
+  assertEquals(evaluated({ evaluate: "3steps", rank: 1 }, 1, 2, 3, 4, 6), [3, 6]);
+  const timed = { evaluate: "1e-9s", interval: "0" };
+  assertEquals(evaluated(timed, 1), [1]);
+  assertEquals(due({ ...timed, rank: 0 }, true, 1).done[0], "wish false and to evaluate");
+  assertEquals([evaluated({ ...timed, rank: 0 }, 1), evaluated({ ...timed, rank: 1 }, 1)], [[], []]);
+  const agreed: Agreed = { what: "evaluate", reason: "interval", at: 1 };
+  assertEquals(evaluated({ ...timed, rank: 1, agreed }, 1), [1]);
+  assertEquals(due({ ...timed, rank: 1, agreed }, true, 1).given, [null], "it is no save");
+  assertEquals(evaluated({ ...timed, rank: 1, evaluateWithin: true }, 1), [1]);
 });
 
 Deno.test("--max-steps are enough when they are done; 0 never is", () => {

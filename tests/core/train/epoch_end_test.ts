@@ -71,7 +71,7 @@ function asRank(folder: string, rank: number, control: Partial<Control>, change:
     let met = 0;
     const team = { ...ranks.team, rank, world: 2, reduce: (v: readonly number[]) => (met++, [...v]) };
     const both = { ...run, ...change, ranks: { ...ranks, team, shareBuffers() {} } };
-    return { result: await evaluateEpoch(both, 0, openEventLoopTurn()), met };
+    return { result: await evaluateEpoch(both, 0, openEventLoopTurn(), true), met };
   });
 }
 

@@ -48,7 +48,7 @@ function jobAt(path: string, first: Float32Array<ArrayBuffer>, second: Float32Ar
     place: (storage) => place(numbers.find(({ buffer }) => buffer === storage.read(0, 0).buffer)!),
   });
   return {
-    ...{ path, content, storages, links: [], ofEpoch: null, copied: newFlag() },
+    ...{ path, content, storages, links: [], ofEpoch: null, best: null, copied: newFlag() },
     copies: [{ from: place(first), to: place(copy) }],
     finite: [{ name: "first", storage: 0 }],
   };
@@ -204,6 +204,7 @@ Deno.test(
       finite: [],
       links: [],
       ofEpoch: null,
+      best: null,
     };
     writeCheckpoint(job);
     assertEquals(Deno.readFileSync(direct), Deno.readFileSync(pickled));

@@ -88,9 +88,19 @@ class Run:
 
     @property
     def best(self):
-        """The evaluation with the least finite loss, as a dict, or None."""
-        finite = [e for e in self.events if e.get("kind") == "eval" and abs(e["val_loss"]) < float("inf")]
-        return min(finite, key=lambda event: event["val_loss"], default=None)
+        """The best evaluation, as a dict, or None: that with the least finite loss, or what the run's --monitor says."""
+        evals = [e for e in self.events if e.get("kind") == "eval"]
+        by = (evals[-1].get("monitor") if evals else None) or {"name": "val_loss", "mode": "min"}
+
+        def value(event):
+            own = event.get("monitor")
+            if by["name"] == "val_loss":
+                return event["val_loss"]
+            return own["value"] if own and own["name"] == by["name"] else event["metrics"].get(by["name"], float("nan"))
+
+        finite = [e for e in evals if abs(value(e)) < float("inf")]
+        sign = -1 if by["mode"] == "max" else 1
+        return min(finite, key=lambda event: sign * value(event), default=None)
 
     def _last(self, kind):
         return next((event for event in reversed(self.events) if event.get("kind") == kind), {})
