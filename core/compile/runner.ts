@@ -226,15 +226,18 @@ export class PlanRunner {
     }
     return places;
   }
+
   /**
    * The op may have made something of its own of as many bytes before, which lies in the place now: then it is made to skip
-   * that in the next run. A result that lies in another's place is copied.
+   * that in the next run. A result that lies in another's place is copied, also where it has none of its own: what belongs
+   * there is written while it is still read.
    */
   #settled(part: CallPart, slot: number, result: Tensor): Tensor {
     const places = this.#placesOf(part);
-    if (places.every((one) => one.slot !== slot)) return result;
+    if (places.length === 0) return result;
     const begin = beginOf(result), found = places.find(({ address }) => address === begin);
     if (found?.slot === slot) return result;
+    if (places.every((one) => one.slot !== slot)) return found === undefined ? result : clone(result);
     const next = places.map((one) => one.slot === slot ? { ...one, skips: one.skips + 1 } : one);
     this.#places.set(part, next.filter(({ skips }) => skips <= MOST_SKIPS));
     return found === undefined ? result : clone(result);

@@ -8,6 +8,7 @@ import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { vit } from "../../../core/models/zoo/vit.ts";
 import { simpleConvnet } from "../../../core/models/zoo/convnets.ts";
 import { resnet } from "../../../core/models/zoo/resnet.ts";
+import { unet } from "../../../core/models/zoo/unet.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
@@ -113,6 +114,12 @@ const CASES: Readonly<Record<string, Case>> = {
     facts: classes([3, 16, 16], 7),
     batch: 3,
   },
+  // Its gradients of an input and of a weight are of one size, and only the latter has a place.
+  unet: {
+    make: () => unet({ channels: 2, filters: 4, outputs: 3 }),
+    facts: { task: "segmentation", input: { shape: [2, 16, 16], dtype: "f32" }, outputs: 3 },
+    batch: 2,
+  },
 };
 
 interface Trained {
@@ -133,9 +140,15 @@ async function trained({ make, facts, batch, flags = [] }: Case, exact: boolean)
   const tensors = () =>
     [
       dtype === "i64" ? randint(0, facts.outputs, size) : randn(size),
-      facts.task === "regression"
-        ? randn([batch, facts.outputs])
-        : randint(0, facts.outputs, facts.task === "language" ? size : [batch]),
+      facts.task === "regression" ? randn([batch, facts.outputs]) : randint(
+        0,
+        facts.outputs,
+        {
+          language: size,
+          segmentation: [batch, ...shape.slice(1)],
+          classification: [batch],
+        }[facts.task as string]!,
+      ),
     ].map((t) => keep(t as Tensor));
   const batches = [tensors(), tensors()].map(([input, target]) => ({ input, target }));
   const losses = Array.from(
