@@ -328,8 +328,7 @@ function factsOf({ host, pid, world_size }: RunEvent, { began, step, resumedFrom
   };
 }
 
-/** Times have milliseconds; a loss has all digits. */
-/** A loss, and the value of what is monitored: not times. */
+/** A loss, and the value of what is monitored, have all digits; times have milliseconds. */
 const EXACT = ["loss", "value"];
 
 const textOf = (attempt: Attempt) =>
