@@ -418,14 +418,14 @@ function readJudgement(of: Value): Judgement | null {
   if (typeof monitor !== "string" || mode !== "min" && mode !== "max") return null;
   if (typeof step !== "number" || typeof since !== "number" || typeof several !== "boolean") return null;
   if (!evaluations.every((one) => one !== null)) return null;
-  return { monitor, mode, step, since, several, kept: evaluations };
+  return { monitor, mode, step, since, kept: evaluations, several }; // a run that was resumed writes the same bytes
 }
 
 function readKept(of: Value): KeptEvaluation | null {
-  const [step, epoch, value, within] = ["step", "epoch", "value", "within"].map((name) => field(of, name));
+  const [step, epoch, within, value] = ["step", "epoch", "within", "value"].map((name) => field(of, name));
   return typeof step === "number" && typeof epoch === "number" && typeof value === "number" &&
       typeof within === "boolean"
-    ? { step, epoch, value, within }
+    ? { step, epoch, within, value }
     : null;
 }
 

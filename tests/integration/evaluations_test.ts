@@ -37,7 +37,7 @@ Deno.test("where the clock says when to evaluate, the first of two ranks decides
       await onTwo(plain, ["--epochs=30"]);
       await onTwo(often, ["--epochs=30", "--eval-interval=0.001s"]);
       const within = of(often, "eval", "samples").filter(([step]) => Number(step) % 10 > 0);
-      assert(within.length > 3, `${within}`);
+      assert(within.length > 0, `${within}`);
       assertEquals(of(often, "step", "loss"), of(plain, "step", "loss"));
     })
   ));

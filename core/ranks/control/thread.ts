@@ -238,7 +238,9 @@ function openServerMessages(
       } else if (message.is === "hold") {
         Atomics.store(words, HOLD, 1);
         // After this store the count includes a place that was passed without seeing it.
-        client.send({ is: "held", id: message.id, count: Atomics.load(words, COUNT) });
+        // One that waits here for the round to end has not yet taken what was agreed on for this place.
+        const count = Atomics.load(words, COUNT), at = Atomics.load(words, AT);
+        client.send({ is: "held", id: message.id, count: at === 0 ? count : Math.min(count, at - 1) });
       } else if (message.is === "agreed") {
         const { agreed } = message;
         if (agreed.at > 0) agreement.put(agreed);
