@@ -14,14 +14,14 @@ import { assertSentence } from "../sentences.ts";
 
 const FFI = fromFileUrl(new URL("../../ffi/", import.meta.url));
 
-/** The functions that ffi/ declares, under CUDA's names, by the library that has them. */
+/** The functions that ffi/ declares, under CUDA's names, by the library that has them; cuDNN and cuBLAS are libraries. */
 function declared(): Record<string, string[]> {
   const text = [".", "gpu", "nccl"].flatMap((folder) =>
     [...Deno.readDirSync(join(FFI, folder))].filter(({ name }) => name.endsWith(".ts"))
       .map(({ name }) => Deno.readTextFileSync(join(FFI, folder, name)))
   ).join("\n");
   const of = (beginning: string) => {
-    const pattern = new RegExp(`(?:name: "|^ +)(${beginning}[A-Z]\\w+)(?:"|: \\{)`, "gm");
+    const pattern = new RegExp(`(?:name: "|^ +)(${beginning}[A-Z][a-z]\\w+)(?:"|: \\{)`, "gm");
     return [...new Set([...text.matchAll(pattern)].map(([, name]) => name))];
   };
   const graphs = [...text.matchAll(/name: "(_ZN2at4cuda9CUDAGraph\w+)"/g)].map(([, name]) => name);

@@ -53,7 +53,9 @@ const first = async (folder: string, what = CNN) =>
 /** What a run has in common with another one of the same training: one that ends more often is judged more often. */
 function comparable(path: string): Map<string, string> {
   const found = contents(path);
-  for (const place of found.keys()) if (/^\/config|\/run$|\/best\//.test(place)) found.delete(place);
+  for (const place of found.keys()) {
+    if (/^\/config|\/run$|\/best\/|\/judged\//.test(place)) found.delete(place);
+  }
   return found;
 }
 
