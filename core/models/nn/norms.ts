@@ -3,7 +3,7 @@ import { constant, ones, zeros } from "../../../ffi/make.ts";
 import { batchNorm, groupNorm, layerNorm, rmsNorm, scatterAdd_, view } from "../../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { Module, perDimension, type Size } from "./module.ts";
-import { UserError } from "../../base/errors.ts";
+import { LonelyBatch } from "./lonely_batch.ts";
 import { syncedBatchNorm } from "./sync_batch_norm.ts";
 
 /** torch.nn.LayerNorm: over the last dimensions, which the shape names. */
@@ -159,12 +159,6 @@ export class BatchNorm extends Module {
     });
   }
 }
-
-/**
- * A batch norm can't train on a batch of one sample, as it gets it.
- * @internal
- */
-export class LonelyBatch extends UserError {}
 
 /** One value per channel has no variance; it would turn the running variance into NaN. */
 function refuseLonely(x: Tensor): void {

@@ -1,6 +1,6 @@
 // The batch-size finder: sizes from 1 on, or from 2 on where a batch norm can't take one sample, each twice the one before, until
 // memory ends or no size is faster.
-import { LonelyBatch } from "../../models/nn/norms.ts";
+import { LonelyBatch } from "../../models/nn/lonely_batch.ts";
 
 export interface TriedBatch {
   readonly size: number;

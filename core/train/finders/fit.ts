@@ -6,7 +6,7 @@ import { NativeError } from "../../../ffi/errors.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
-import { LonelyBatch } from "../../models/nn/norms.ts";
+import { LonelyBatch } from "../../models/nn/lonely_batch.ts";
 import { formatPlural, formatRate } from "../../base/format.ts";
 import type { Config } from "../../settings/settings.ts";
 import { planBatches } from "../batches.ts";

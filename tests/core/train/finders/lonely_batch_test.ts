@@ -3,7 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
 import { memorySource } from "../../../../core/data/source/memory.ts";
 import type { Facts } from "../../../../core/models/model.ts";
-import { LonelyBatch } from "../../../../core/models/nn/norms.ts";
+import { LonelyBatch } from "../../../../core/models/nn/lonely_batch.ts";
 import { createModel } from "../../../../core/models/registry.ts";
 import type { Built } from "../../../../core/train/build.ts";
 import { searchBatches } from "../../../../core/train/finders/batch.ts";
