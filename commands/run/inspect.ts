@@ -1,4 +1,5 @@
 // `hpctrain inspect`: what is in a checkpoint, an exported program, a data set, a W&B folder or a run.
+import { isFolder } from "../../core/base/files.ts";
 import {
   type CheckpointFile,
   describeCheckpoint,
@@ -10,7 +11,7 @@ import {
 import { printable } from "../../core/base/file_bytes.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { findSetting, isSettingGroup } from "../../core/settings/settings.ts";
-import { isFolder, namesIn } from "../../core/data/arrays/files.ts";
+import { namesIn } from "../../core/data/arrays/files.ts";
 import { messageOf, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatCount, formatDuration, formatPlural, inColumns } from "../../core/base/format.ts";
 import { inspectWandb, isWandb } from "./inspect_wandb.ts";

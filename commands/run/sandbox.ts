@@ -9,8 +9,7 @@ import {
 } from "../../ffi/sandbox.ts";
 import { findLibtorch } from "../../ffi/libraries/find.ts";
 import { messageOf, systemRefusal, UserError } from "../../core/base/errors.ts";
-import { isPython } from "../../core/base/files.ts";
-import { isFolder } from "../../core/data/arrays/files.ts";
+import { isFolder, isPython } from "../../core/base/files.ts";
 import { isUrl } from "../../core/data/arrays/paths.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { LAUNCH_VARIABLE } from "../../core/ranks/launchers.ts";

@@ -2,7 +2,7 @@
 import { dirname, join, resolve } from "../../deps/path.ts";
 import { isFailedStart, lineagePath, readLineage } from "../run/lineage.ts";
 import type { Config } from "../settings/settings.ts";
-import { holdFile, holdFolder, lockFolder, pathExists } from "../base/files.ts";
+import { holdFile, holdFolder, isFolder, lockFolder, pathExists } from "../base/files.ts";
 import { remove } from "../base/atomic.ts";
 import { UserError } from "../base/errors.ts";
 import {
@@ -163,14 +163,6 @@ function makeLogs(logs: string): boolean {
     if (error instanceof Deno.errors.AlreadyExists) return !isFolder(logs);
   }
   return true;
-}
-
-function isFolder(path: string): boolean {
-  try {
-    return Deno.statSync(path).isDirectory;
-  } catch {
-    return false; // a link to nowhere
-  }
 }
 
 /** The end of the first epoch would be too late. */

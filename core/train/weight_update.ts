@@ -1,6 +1,7 @@
 // Opens what takes gradients to weights: the optimizer, compiled or shared out over the ranks, the scaler of fp16 and the
 // averages of weights. A checkpoint has the state of all of it.
-import { openReducer, openSyncNorms, overlappedGradients } from "./gradients/overlapped.ts";
+import { openReducer, overlappedGradients } from "./gradients/overlapped.ts";
+import { openSyncNorms } from "./gradients/sync_norms.ts";
 import { type GradientStrategy, plainGradients } from "./gradients/strategy.ts";
 import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradients/virtual_shards.ts";
 import { openZero, partitionedGradients } from "./gradients/zero.ts";

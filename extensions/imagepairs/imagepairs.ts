@@ -1,11 +1,11 @@
 // Folders of images and, beside them, of label images: the class of each pixel as a grey value or a place in a
 // palette. An image and its label have the same name.
+import { isFolder } from "../../core/base/files.ts";
 import { join, relative } from "../../deps/path.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import type { DataRequest, Format, Sources } from "../../core/data/format.ts";
 import { holds } from "../../core/data/arrays/paths.ts";
-import { isFolder } from "../../core/data/arrays/files.ts";
 import { divide, someOf, unusedNote } from "../../core/data/source/order.ts";
 import { BadSample } from "../../core/data/arrays/rows.ts";
 import { type Source, threadedSource } from "../../core/data/source/source.ts";

@@ -22,14 +22,6 @@ export function withFiles<R>(use: (open: (path: string) => FileBytes) => R): R {
   }
 }
 
-export function isFolder(path: string): boolean {
-  try {
-    return Deno.statSync(path).isDirectory;
-  } catch {
-    return false; // opening it as a file then says why it can't be
-  }
-}
-
 export function namesIn(folder: string): string[] {
   try {
     return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();

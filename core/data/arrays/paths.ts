@@ -1,9 +1,9 @@
 // --data-path may name many files: a glob, a list with commas, or a folder. This file says which they are.
+import { isFolder } from "../../base/files.ts";
 import { basename, dirname, join, resolve } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
 import { HIDDEN } from "../../base/secrets.ts";
 import { formatPlural } from "../../base/format.ts";
-import { isFolder } from "./files.ts";
 
 const MAGIC = /[*?[{]/;
 

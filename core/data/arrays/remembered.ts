@@ -1,11 +1,11 @@
 // The user's cache keeps what was found out about files of data, under the hash of all that it depends on. Nothing but time
 // depends on it: what is damaged, or can't be written, is found out again.
+import { isFolder } from "../../base/files.ts";
 import { join, resolve } from "../../../deps/path.ts";
 import { cacheFolder } from "../../../ffi/libraries/find.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { createHash } from "node:crypto";
 import { commonFolder, filesNamed, isUrl } from "./paths.ts";
-import { isFolder } from "./files.ts";
 
 /** The oldest go first. */
 const MOST_FILES = 512;

@@ -1,4 +1,5 @@
 // The kinds of data, by name. A new one is a folder with its Format, and a line in core/parts.ts.
+import { isFile } from "../../base/files.ts";
 import { PARTS, type Parts } from "../../parts.ts";
 import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
 import type { Format } from "../format.ts";
@@ -141,14 +142,6 @@ function kindOfAll(path: string, files: readonly string[]): DataKind {
       : `${path} names files of several kinds, ${one} and ${other}: name those of one kind by their ending, ` +
         "such as '*.nc', or say which kind with --data-type.",
   );
-}
-
-function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }
 
 function exists(path: string): boolean {

@@ -1,10 +1,9 @@
 // data.stage copies the data to a disk of this node once.
 import { basename, dirname, join, relative, resolve } from "../../../deps/path.ts";
-import { holdFolder } from "../../base/files.ts";
+import { holdFolder, isFolder } from "../../base/files.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../base/format.ts";
-import { isFolder } from "../arrays/files.ts";
 import { commonFolder, filesNamed } from "../arrays/paths.ts";
 import { digest, fingerprint } from "../arrays/remembered.ts";
 import { checkDisk, eachChunk, fileSizeOf, makeFolder, tidy, writeNewSync } from "../../base/new_file.ts";

@@ -1,11 +1,11 @@
 // Documents of a corpus: a text file is one, or several between separators; a line of JSON is one. Long documents come in
 // pieces, and files may be packed by gzip or zstd.
+import { isFolder } from "../../base/files.ts";
 import { createReadStream } from "node:fs";
 import { pipeline, type Readable } from "node:stream";
 import { createGunzip, createZstdDecompress } from "node:zlib";
 import { messageOf, UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-import { isFolder } from "../arrays/files.ts";
 import { filesBelow, filesNamed } from "../arrays/paths.ts";
 import { Utf8 } from "./utf8.ts";
 import { FileBytes } from "../../base/file_bytes.ts";

@@ -1,6 +1,6 @@
 // Opens a tokenizer by what users name: "bytes", or a file of tiktoken's or Hugging Face's.
+import { isFolder } from "../../base/files.ts";
 import { UserError } from "../../base/errors.ts";
-import { isFolder } from "../arrays/files.ts";
 import { fromHuggingFace } from "./huggingface.ts";
 import { type PatternName, PATTERNS } from "./patterns.ts";
 import {

@@ -1,25 +1,18 @@
-// Reduces gradients bucket by bucket over ranks while backward runs block by block. --sync-bn: batch norm over the samples
-// of all ranks.
+// Reduces gradients bucket by bucket over ranks while backward runs block by block.
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 import type { Activation, Model } from "../../models/model.ts";
 import type { Arena } from "../arena.ts";
 import { fill_, longLivedZeros, zeros } from "../../../ffi/make.ts";
 import { clone, copy_, detach, narrow, reshape } from "../../../ffi/ops.ts";
-import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./buckets.ts";
 import { autocast } from "../../../ffi/context.ts";
-import { backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
+import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { handedOn, tape } from "../../../ffi/tape.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import type { NormRanks, SyncedNorm } from "../../models/nn/forward_context.ts";
-import {
-  backwardThroughNorms,
-  synchronise,
-  takeNorms,
-  withoutSamples,
-} from "../../models/nn/sync_batch_norm.ts";
-import { BatchNorm } from "../../models/nn/norms.ts";
+import type { SyncedNorm } from "../../models/nn/forward_context.ts";
+import { backwardThroughNorms, takeNorms } from "../../models/nn/sync_batch_norm.ts";
 import {
   backwardFrom,
   type BlockDone,
@@ -33,11 +26,10 @@ import {
   tensorList,
   type Weight,
 } from "../blocks.ts";
-import type { CompiledPass, Run } from "../compiler.ts";
+import type { CompiledPass, GradientCut, Run } from "../compiler.ts";
 import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
-import type { GradientCut } from "../compiler.ts";
-import type { Config } from "../../settings/settings.ts";
 import { accumulate, type GradientStrategy, type MicroBatchOptions, plainGradients } from "./strategy.ts";
+import type { SyncNorms } from "./sync_norms.ts";
 
 /** How ranks that each own a part of every bucket reduce them. */
 interface Partition {
@@ -245,83 +237,4 @@ function bucketCuts(buckets: readonly Bucket[], blocks: readonly number[]): Grad
     before = after;
     return { block: after, parameters };
   });
-}
-
-/** @internal */
-interface SyncNorms {
-  /** Comes before each micro-batch, where some are compiled. */
-  begin(): void;
-  /**
-   * The same micro-batch goes forward and backward once more: a compiled step is compared with an ordinary one. What ranks
-   * told each other is remembered, since the others may not do so.
-   */
-  again(): void;
-  /** This rank has no samples in the pass. */
-  without(done: BlockDone | null): void;
-}
-
-/** Null for a model without batch norm. */
-export function openSyncNorms(
-  { training }: Config,
-  model: Model,
-  collectives: Collectives,
-  device: Device,
-): SyncNorms | null {
-  const channels = model.blocks.map(({ module }) =>
-    (module?.modules() ?? []).filter((m) => m instanceof BatchNorm).filter((m) => !m.held).map((norm) =>
-      norm.features
-    )
-  );
-  if (channels.every((of) => of.length === 0)) return null;
-  refuse(training);
-  const leaves: Tensor[] = [];
-  let at = 0, fresh = true, remembers = false;
-  const ranks: NormRanks = {
-    get fresh() {
-      return fresh;
-    },
-    gather(own) {
-      fresh = at === leaves.length;
-      if (!fresh) return leaves[at++];
-      const all = zeros([collectives.world, own.numel], { device });
-      collectives.wait(collectives.allGather(all, own, "batch norm"));
-      if (remembers) at = leaves.push(keep(all));
-      return all;
-    },
-    sum(t) {
-      if (at < leaves.length) return void noGrad(() => copy_(t, leaves[at++]));
-      collectives.wait(collectives.allReduce(t, "sum", "batch norm, backward"));
-      if (remembers) at = leaves.push(keep(noGrad(() => clone(t))));
-    },
-  };
-  synchronise(model.root, ranks);
-  const blocks = channels.map((of) => withoutSamples(ranks, of, device));
-  const again = () => {
-    at = 0;
-  };
-  return {
-    begin() {
-      remembers = true;
-      for (const t of leaves.splice(0)) t.free();
-      again();
-    },
-    again,
-    without(done) {
-      for (const block of blocks) block.forward();
-      for (let i = blocks.length - 1; i >= 0; i--) {
-        blocks[i].backward();
-        done?.(i);
-      }
-    },
-  };
-}
-
-function refuse({ deterministic, gradient_checkpointing }: Config["training"]): void {
-  const other = deterministic === "world"
-    ? "--deterministic=world, which normalises each virtual shard by itself"
-    : gradient_checkpointing
-    ? "--gradient-checkpointing, which goes through a block twice"
-    : null;
-  if (other === null) return;
-  throw new UserError("usage", `--sync-bn does not go together with ${other}: leave one of them out.`);
 }

@@ -1,4 +1,5 @@
 // NumPy arrays come as .npy files, folders of them, or .npz archives.
+import { isFolder } from "../../../base/files.ts";
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import { findLibtorch, noLibtorchSentence } from "../../../../ffi/libraries/find.ts";
 import { libtorchIsOpen, openLibtorch } from "../../../../ffi/library.ts";
@@ -18,7 +19,7 @@ import { fromColumns } from "../../tables/columns.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { toColumn, withFile } from "../../arrays/variables.ts";
 import { joinFiles } from "../../arrays/joined.ts";
-import { isFolder, markOf, namesIn, withFiles } from "../../arrays/files.ts";
+import { markOf, namesIn, withFiles } from "../../arrays/files.ts";
 import { filesBelow, filesNamed, filesText } from "../../arrays/paths.ts";
 
 /** Numbers come in this machine's byte order, row-major. It may change `bytes`. */

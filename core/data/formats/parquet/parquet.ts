@@ -1,11 +1,12 @@
 // Columns of Parquet tables, of one file or of all in a folder, are read one by one, row group by row group.
+import { isFolder } from "../../../base/files.ts";
 import * as blocks from "./blocks.ts";
 import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { Column, SideBySide } from "../../arrays/table.ts";
 import { openPagedTable, type PagedColumn, type PagedFile, tableOf } from "../../tables/pages.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
-import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
+import { namesIn, withFiles } from "../../arrays/files.ts";
 import { filesNamed } from "../../arrays/paths.ts";
 import { listPage, type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
 import { pagesOf, type ParquetPage } from "./pages.ts";

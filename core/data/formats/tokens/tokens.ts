@@ -1,3 +1,4 @@
+import { isFolder } from "../../../base/files.ts";
 import { basename, join } from "../../../../deps/path.ts";
 import { borrowBytes, tensor, uninitialised } from "../../../../ffi/make.ts";
 import { asStrided, contiguous, indexSelect, narrow, toDtype } from "../../../../ffi/ops.ts";
@@ -7,7 +8,7 @@ import { UserError } from "../../../base/errors.ts";
 import { formatBytes, formatCount, formatPlural } from "../../../base/format.ts";
 import { isProse } from "../../text/corpus.ts";
 import type { DataRequest, Format, Sources } from "../../format.ts";
-import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
+import { namesIn, withFiles } from "../../arrays/files.ts";
 import { type Batch, type Source, source, threadedSource } from "../../source/source.ts";
 import { checkFreeMemory, heldInMemory } from "../../../base/memory.ts";
 import { CONTEXT } from "../../synthetic/synthetic.ts";

@@ -1,10 +1,11 @@
 // The files of a Zarr store, in a folder, in a zip file, or on a server.
+import { isFolder } from "../../../base/files.ts";
 import { closeFile, openForReading, pread } from "../../../../ffi/libc.ts";
 import { UserError } from "../../../base/errors.ts";
 import { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, type ZipEntry, type ZipReader } from "../../../base/zip.ts";
 import type { ChunkBytes } from "../../codecs/bytes.ts";
-import { isFolder, markOf, namesIn, unreadable } from "../../arrays/files.ts";
+import { markOf, namesIn, unreadable } from "../../arrays/files.ts";
 import { isUrl } from "../../arrays/paths.ts";
 import { openStoreServer, type StoreFiles, tooLarge } from "./server.ts";
 

@@ -1,10 +1,10 @@
 // Arrays of Zarr stores, of versions 2 and 3, become variables with named dimensions.
+import { isFolder } from "../../../base/files.ts";
 import { basename } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { checkFreeMemory } from "../../../base/memory.ts";
 import { product } from "../../arrays/numbers.ts";
 import { unreachable, type Variable } from "../../arrays/table.ts";
-import { isFolder } from "../../arrays/files.ts";
 import {
   type Content,
   joinedContent,

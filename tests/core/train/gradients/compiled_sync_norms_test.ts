@@ -9,11 +9,8 @@ import { machineIsa } from "../../../../ffi/machine.ts";
 import { printCode } from "../../../../core/compile/x86/print.ts";
 import { openCompiledPass } from "../../../../core/train/compiled_pass.ts";
 import type { Mode } from "../../../../core/train/compiler.ts";
-import {
-  openReducer,
-  openSyncNorms,
-  overlappedGradients,
-} from "../../../../core/train/gradients/overlapped.ts";
+import { openReducer, overlappedGradients } from "../../../../core/train/gradients/overlapped.ts";
+import { openSyncNorms } from "../../../../core/train/gradients/sync_norms.ts";
 import { openAccount } from "../../../../core/run/account.ts";
 import { loadCode } from "../../../../ffi/machine_code.ts";
 import { add, constant, toNumbers } from "../../../../ffi/make.ts";
