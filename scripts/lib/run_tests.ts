@@ -7,12 +7,12 @@ import { allTestFiles, isNative, secondsOf, selectTests, TIMES, times } from "./
 
 const MINUTES_A_GROUP = 45;
 /**
- * Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: a group takes 40% of a core, and four
- * kept two of them busy for 80% of the time. Some take 2 GB.
+ * Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: four groups keep two cores busy for 80%
+ * of it. With six, a test that bounds a time failed beside a busy neighbour. Some groups take 2 GB.
  */
 const GROUPS_AT_ONCE = Math.max(
   2,
-  Math.min(3 * navigator.hardwareConcurrency, Math.floor(Deno.systemMemoryInfo().total / 2 ** 31)),
+  Math.min(2 * navigator.hardwareConcurrency, Math.floor(Deno.systemMemoryInfo().total / 2 ** 31)),
 );
 /** Files of one folder share a process up to these seconds, so that no core waits long for the last group. */
 const SECONDS_A_GROUP = 60;
