@@ -315,6 +315,13 @@ export interface TimesEvent extends Spent, TimesNumbers {
   seconds: number;
 }
 
+/** A line about compiled steps. */
+interface CompiledEvent {
+  kind: "compiled";
+  step: number;
+  message: string;
+}
+
 /** Training returned to a checkpoint's weights and skips the batches since. */
 interface RewindEvent {
   kind: "rewind";
@@ -381,6 +388,7 @@ export type Emitted =
   | ResumeEvent
   | SystemEvent
   | TimesEvent
+  | CompiledEvent
   | RewindEvent
   | RanksEvent
   | NonFiniteEvent

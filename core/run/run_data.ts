@@ -77,6 +77,8 @@ export interface RunData {
   /** Both have a rank as their last key. */
   readonly system: Map<number, SystemEvent & { t: number }>;
   readonly systemCurves: Map<string, Map<number, Curve>>;
+  /** The last line about compiled steps. */
+  compiled: string | null;
   saves: number;
   stallSeconds: number;
   lastSave: (SaveEvent & { t: number }) | null;
@@ -221,6 +223,7 @@ function emptyRun(folder: string): RunData {
     timesSteps: 0,
     system: new Map(),
     systemCurves: new Map(),
+    compiled: null,
     saves: 0,
     stallSeconds: 0,
     lastSave: null,
@@ -334,6 +337,9 @@ const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Ev
         if (!isTimePart(field)) addTo(data, field, event.step, value);
         else addTo(data, `time_${field.slice(0, -2)}`, event.step, value / event.steps);
       }
+    },
+    compiled(data, event) {
+      data.compiled = String(event.message);
     },
     rewind(data, event) {
       const message = `Went back from step ${event.step} to ${event.to_step}: ${event.reason}`;

@@ -6,6 +6,7 @@ import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { machineIsa, noIsa } from "../../ffi/machine.ts";
 import { isCode } from "../models/user/file.ts";
 import { inParts, type Pass } from "./blocks.ts";
+import { openAutoChoice } from "./compiled_auto.ts";
 import { type Choice, type Compiler, type Mode, NO_COMPILER } from "./compiler.ts";
 import type { TrainedParameters } from "./trained_parameters.ts";
 
@@ -13,7 +14,7 @@ import type { TrainedParameters } from "./trained_parameters.ts";
 export function compiledMode({ compile, deterministic }: Config["training"], onGpu: boolean): Mode | null {
   if (compile === "off") return null;
   if (onGpu) return compile === "exact" || deterministic === "world" ? null : "fast"; // else steps are captured as they are
-  if (compile === "auto") return null;
+  if (compile === "auto") return "exact";
   return compile === "on" ? deterministic === "off" ? "fast" : "exact" : compile;
 }
 
@@ -26,18 +27,24 @@ export function whyNotCompiled(
   { pass, trained }: { readonly pass: Pass; readonly trained: Pick<TrainedParameters, "waiting"> },
   compiler: Compiler | null,
   mode: Mode,
-  syncNorms: boolean,
+  config: Config,
+  ranks: boolean,
 ): string | null {
   if (compiler === null) return NO_COMPILER;
   if (trained.waiting.size > 0) return "--freeze-until trains other parameters in later epochs";
   if (pass.cast !== null && mode === "exact") {
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
   }
-  if (pass.onGpu && syncNorms) return "--sync-bn gathers statistics in the middle of them";
+  if (pass.onGpu && ranks && config.training.sync_bn) {
+    return "--sync-bn gathers statistics in the middle of them";
+  }
   if (pass.onGpu) return null;
   if (machineIsa() === null) return noIsa();
-  return null;
+  return config.training.compile === "auto" && !keepsNothing(config) ? OWN_CODE : null;
 }
+
+const OWN_CODE =
+  "a model or a loss in TypeScript may do something else in a later step (--compile=exact compiles it where two are alike)";
 
 export const HEAD_IN_PARTS =
   "the head computes its logits in parts (--set training.logits_mib=0 computes them whole)";
@@ -53,6 +60,17 @@ const ROUNDS = 5;
 const MOST_MS = 1000;
 /** Two rounds are enough where one way was always so many times as fast. */
 const CLEAR = 1.2;
+
+/** Null where steps are compiled whatever the time says: `auto` with --deterministic. */
+export function choiceFor(
+  training: Config["training"],
+  mode: Mode,
+  { alone, batches }: { readonly alone: boolean; readonly batches: number },
+  tell: (line: string) => void,
+): Choice | null {
+  if (training.compile !== "auto") return openChoice(training, mode, alone, tell);
+  return training.deterministic === "off" ? openAutoChoice(batches, tell) : null;
+}
 
 /** Where `--compile=fast` or `exact` is asked for, and where ranks have to do the same, times are only told. */
 export function openChoice(

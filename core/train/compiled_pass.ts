@@ -2,6 +2,7 @@
 // Micro-batches of the same shapes are of one kind, whose steps are
 //
 //   unseen ── the first is recorded; its plan is tried, here and at other weights ──┬─> op by op
+//             (`auto`: the first one for which a plan pays)                         │
 //                                                                                   ├─> tried
 //                                                                                   └─> compiled
 //   tried ── the second is recorded and tried, too: ────────────────────────────────┬─> op by op
@@ -12,10 +13,10 @@
 //
 // Op by op is for good: no plan could be made, its gradients differ, ordinary steps are faster or the GPU is full.
 import { returnFreedMemory } from "../../ffi/libc.ts";
-import { fill_, uninitialised, zero_ } from "../../ffi/make.ts";
+import { fill_, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { clone, copy_ } from "../../ffi/ops.ts";
-import { keep, type Tensor } from "../../ffi/tensor.ts";
+import { keep } from "../../ffi/tensor.ts";
 import { Workspace } from "../compile/workspace.ts";
 import { machineIsa } from "../../ffi/machine.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass } from "./blocks.ts";
@@ -29,7 +30,8 @@ import {
   shortenedGradients,
 } from "./compared_gradients.ts";
 import { HEAD_IN_PARTS, onHostInParts } from "./compiled_choice.ts";
-import { attemptPlans, makePlans, type Plans, type Wanted } from "./compiled_plans.ts";
+import { type Kind, Kinds, OP_BY_OP, type Steps, UNSEEN } from "./compiled_kinds.ts";
+import { attemptPlans, CELLS, makePlans, type Plans, type Wanted } from "./compiled_plans.ts";
 import { type Given, Refuser } from "./compiled_refusals.ts";
 import {
   calm,
@@ -41,10 +43,7 @@ import {
   unlessTooFull,
 } from "./compiled_trial.ts";
 import type { Arena } from "./arena.ts";
-import type { Choice, CompiledPass, Mode, Reports, Run } from "./compiler.ts";
-
-/** Each has memory of its own. */
-const MOST_PLANS = 4;
+import type { Choice, ChoiceInTurn, CompiledPass, Mode, Reports, Run } from "./compiler.ts";
 
 /**
  * Making a plan of fewer recorded ops takes little more than what the program's start has left as garbage, which is dropped
@@ -60,28 +59,6 @@ const MUCH = 4 << 20, MORE = 8 << 20;
 
 /** Gradients at the run's own weights are shortened by other signs than those at other weights. */
 const OWN_SIGNS = 2;
-
-/** How steps of one kind are taken. */
-type Steps =
-  | { readonly are: "op by op" }
-  | {
-    readonly are: "tried";
-    readonly plans: Plans;
-    /** Zeros among the first gradients may have hidden something: the second ones are compared, too. */
-    readonly hides: boolean;
-  }
-  | { readonly are: "compiled" | "adding"; readonly plans: Plans };
-
-const OP_BY_OP: Steps = { are: "op by op" };
-
-/** A micro-batch's shapes. */
-interface Kind {
-  readonly input: Tensor;
-  readonly target: Tensor;
-  readonly weighted: boolean;
-  readonly rollout: number;
-  steps: Steps;
-}
 
 /** The ordinary way of a micro-batch, and what its plan has to keep to. */
 interface Way extends Pick<Wanted, "cuts" | "again"> {
@@ -113,17 +90,25 @@ export function openCompiledPass(
 }
 
 class StepCompiler {
-  readonly #kinds: Kind[] = [];
+  readonly #kinds = new Kinds();
   /** Then what is in the arena is of no use. */
   #fresh = false;
   /** The run has said that steps are compiled, or why not. */
   #reported = false;
   #timed = false;
+  /** Micro-batches so far. */
+  #seen = 0;
+  /** Steps since ordinary ones were chosen. */
+  #stepsSince = 0;
+  /** How this step's micro-batches are taken while both ways are timed in turn. */
+  #turn: ChoiceInTurn["next"] = "compiled";
 
   constructor(readonly court: Court, readonly choice: Choice | null, readonly repeats: boolean) {}
 
   begin(): void {
     this.#fresh = true;
+    if (this.choice?.compiled !== false) return;
+    if (++this.#stepsSince === CELLS) this.#kinds.free(); // the last losses of plans were read
   }
 
   settle(): void {
@@ -133,24 +118,58 @@ class StepCompiler {
 
   take(way: Way, p: Pass, given: Given, done: BlockDone | null): Outcome {
     const kind = this.choice?.compiled === false ? null : this.#kindOf(p, given);
-    const opByOp = () => {
-      this.settle();
-      return way.plain(p, given.input, given.target, given.weight, done);
-    };
-    if (kind === null) return opByOp();
-    if (kind === undefined) return this.#taken(p, done, this.#first(way, p, given));
-    if (kind.steps.are === "tried") {
-      return this.#taken(p, done, this.#second(kind, kind.steps, way, p, given));
+    const steps = kind === null || this.#waits(kind) ? OP_BY_OP : kind.steps;
+    if (kind === null || steps.are === "op by op") return this.#opByOp(way, p, given, done);
+    if (steps.are === "unseen") return this.#taken(p, done, this.#first(kind, way, p, given));
+    if (steps.are === "tried") return this.#taken(p, done, this.#second(kind, steps, way, p, given));
+    if (steps.are === "compiled" && !this.#fresh) {
+      if (!this.#addsUp(steps.plans, p, given)) {
+        kind.steps = OP_BY_OP;
+        return this.#opByOp(way, p, given, done);
+      }
+      kind.steps = { ...steps, are: "adding" };
     }
-    if (kind.steps.are === "compiled" && !this.#fresh) {
-      kind.steps = this.#addsUp(kind.steps.plans, p, given) ? { ...kind.steps, are: "adding" } : OP_BY_OP;
-    }
-    if (kind.steps.are === "op by op") return opByOp();
-    const { plans } = kind.steps;
+    const inTurn = this.choice?.whileTraining;
+    return inTurn?.open
+      ? this.#timedTurn(inTurn, steps.plans, way, p, given, done)
+      : this.#planned(steps.plans, p, given, done);
+  }
+
+  /** True as long as no plan is made of what is unseen, since it would not pay. */
+  #waits(kind: Kind): boolean {
+    this.#seen++;
+    const auto = this.choice?.whileTraining;
+    return auto !== undefined && kind.steps.are === "unseen" && !auto.pays(++kind.waited, this.#seen);
+  }
+
+  #opByOp({ plain }: Way, p: Pass, { input, target, weight }: Given, done: BlockDone | null): Outcome {
+    this.settle();
+    return plain(p, input, target, weight, done);
+  }
+
+  #planned(plans: Plans, p: Pass, given: Given, done: BlockDone | null): Outcome {
     drawMasks(p, plans);
     const outcome = plans.run(given.input, given.target, given.weight, !this.#fresh, done);
     this.#fresh = false;
     return this.#taken(p, done, outcome);
+  }
+
+  /** All micro-batches of a step go the way of its first one, whose time counts. */
+  #timedTurn(
+    inTurn: ChoiceInTurn,
+    plans: Plans,
+    way: Way,
+    p: Pass,
+    given: Given,
+    done: BlockDone | null,
+  ): Outcome {
+    const begins = this.#fresh, began = performance.now();
+    if (begins) this.#turn = inTurn.next;
+    const outcome = this.#turn === "compiled"
+      ? this.#planned(plans, p, given, done)
+      : this.#opByOp(way, p, given, done);
+    if (begins) inTurn.took(performance.now() - began);
+    return outcome;
   }
 
   #taken(p: Pass, done: BlockDone | null, outcome: Outcome): Outcome {
@@ -158,31 +177,15 @@ class StepCompiler {
     return outcome;
   }
 
-  /** Null where no kind is to be added, undefined where it is yet unseen. */
-  #kindOf(p: Pass, given: Given): Kind | null | undefined {
-    const { input, target, weight } = given, { refuser } = this.court;
-    const known = this.#kinds.find((kind) =>
-      kind.weighted === (weight !== null) && kind.rollout === (p.rollout?.steps ?? 0) &&
-      sameShape(kind.input, input) && sameShape(kind.target, target)
-    );
-    if (known) return known;
-    if (this.#kinds.length === MOST_PLANS) return null;
-    if (refuser.hasRefused(p, given)) return this.#add(p, given, OP_BY_OP);
-    if (!onHostInParts(p, target)) return undefined;
+  /** Null where no kind is to be added. */
+  #kindOf(p: Pass, given: Given): Kind | null {
+    const known = this.#kinds.of(p, given), { refuser } = this.court;
+    if (known || this.#kinds.areMany) return known;
+    if (refuser.hasRefused(p, given)) return this.#kinds.add(p, given, OP_BY_OP);
+    if (!onHostInParts(p, given.target)) return this.#kinds.add(p, given, UNSEEN);
     if (!this.#reported) refuser.reports().warn(`Steps are not compiled: ${HEAD_IN_PARTS}.`);
     this.#reported = true;
     return null;
-  }
-
-  #add(p: Pass, { input, target, weight }: Given, steps: Steps): Kind {
-    const { device } = this.court.arena.flat;
-    const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype, device }));
-    const kind: Kind = {
-      ...{ input: shape(input), target: shape(target), weighted: weight !== null },
-      ...{ rollout: p.rollout?.steps ?? 0, steps },
-    };
-    this.#kinds.push(kind);
-    return kind;
   }
 
   #recorded(way: Way, p: Pass, given: Given, judge: Parameters<typeof recordedRun>[5]): Outcome {
@@ -191,7 +194,7 @@ class StepCompiler {
     return recordedRun(this.court, way.plain, p, given, fresh, judge);
   }
 
-  #first(way: Way, p: Pass, given: Given): Outcome {
+  #first(kind: Kind, way: Way, p: Pass, given: Given): Outcome {
     const { mode } = this.court.refuser;
     let steps: Steps = OP_BY_OP;
     const outcome = this.#recorded(way, p, given, (trial, { recorded, recording }) => {
@@ -212,7 +215,7 @@ class StepCompiler {
       return used;
     });
     this.#reported = true;
-    this.#add(p, given, steps);
+    kind.steps = steps;
     return outcome;
   }
 
@@ -251,7 +254,9 @@ class StepCompiler {
       ? shortenedGradients(arena, OWN_SIGNS)
       : gradientsIn(arena, trial.copy);
     const hidden = mode === "fast" && "values" in gradient && hasHiding(gradient);
-    const early = this.repeats && !hidden, wasTimed = this.#timed;
+    // In exact the results of libtorch's ops have places of their own from the second micro-batch on: that is tried, too.
+    const placed = mode === "exact" && plans.first.calls > 0;
+    const early = this.repeats && !hidden && !placed, wasTimed = this.#timed;
     const elsewhere = early ? trial.agreesElsewhere(plans, { records: true, digests }) : { hides: hidden };
     const judged = elsewhere && trial.agrees(plans, gradient, outcome);
     if (judged && !this.#reported) reports().line(compiledLine(plans, mode, judged));
@@ -273,7 +278,7 @@ class StepCompiler {
   /** Both ways are timed once in a run; plans that are not chosen are freed. */
   #chosen(trial: CompiledTrial, plans: Plans): Steps {
     const { choice } = this;
-    if (choice !== null && !this.#timed) {
+    if (choice !== null && !choice.whileTraining && !this.#timed) {
       this.#timed = true;
       trial.timed(plans, (compiled, ordinary) => choice.compare(compiled, ordinary));
       if (!choice.compiled) {
@@ -332,13 +337,6 @@ class StepCompiler {
     if (judged !== null && judged.wrong !== null) refuser.differs(judged, plans, p, given);
     return judged?.wrong === null;
   }
-}
-
-function sameShape(a: Tensor, b: Tensor): boolean {
-  const x = a.shape, y = b.shape;
-  if (x.length !== y.length) return false;
-  for (let i = 0; i < x.length; i++) if (x[i] !== y[i]) return false;
-  return a.dtype === b.dtype;
 }
 
 /** Some parameter's gradient is zero wholly, or has a number that is none. */

@@ -33,6 +33,19 @@ export interface Choice {
   readonly compiled: boolean;
   /** Times both, tells of it, and chooses if the choice is open. */
   compare(compiled: () => void, ordinary: () => void): void;
+  /** `auto`: it is chosen while the run trains, since both ways have the same bits. */
+  readonly whileTraining?: ChoiceInTurn;
+}
+
+/** Both ways are taken in turn, in the first micro-batches that there is a plan for. */
+export interface ChoiceInTurn {
+  /** False as long as making a plan would not pay: of all `seen` micro-batches so many had this one's shapes. */
+  pays(alike: number, seen: number): boolean;
+  /** False when it is chosen. */
+  readonly open: boolean;
+  /** The next one of a step is taken so. */
+  readonly next: "compiled" | "op by op";
+  took(milliseconds: number): void;
 }
 
 export interface CompiledPass {

@@ -35,7 +35,10 @@ export async function openTrainer(given: Launch) {
   const { device, team = null, control = null } = given, first = (team?.rank ?? 0) === 0;
   let files: ReturnType<typeof openFiles> | null = null;
   const reports: Reports = { // nobody has a console before there are files
-    line: (text) => files?.console.line(text),
+    line(message) {
+      files?.console.line(message);
+      files?.events.emit({ kind: "compiled", step: start.cursor.step, message });
+    },
     warn: (message) => files?.warn(message, start.cursor.step + 1),
   };
   const model = openModel(given), { launch, config, plan, data, pass } = model, { training } = config;

@@ -10,7 +10,8 @@ import type { StateParts } from "../checkpoint/training_state.ts";
 import type { Account } from "../run/account.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
-import { compiledMode, keepsNothing, openChoice, whyNotCompiled } from "./compiled_choice.ts";
+import { type BatchPlan, stepsInAll } from "./batches.ts";
+import { choiceFor, compiledMode, keepsNothing, whyNotCompiled } from "./compiled_choice.ts";
 import type { Launch } from "./launch.ts";
 import type { Compiler, Reports } from "./compiler.ts";
 import { createEma, createWeightAverage, type WeightAverage } from "./weight_average.ts";
@@ -22,18 +23,21 @@ export type WeightUpdate = ReturnType<typeof openWeightUpdate>;
 
 export function openWeightUpdate(
   { config, device, team = null }: Launch,
-  built: Built,
+  built: Built & { readonly plan: BatchPlan },
   reports: Reports,
   /** Null where steps are not to be compiled, or can't be. */
   given: Compiler | null,
 ) {
-  const { training, distributed } = config, { arena, model, pass, amp, trained } = built;
+  const { training, distributed } = config, { arena, model, pass, amp, trained, plan } = built;
   const mode = compiledMode(training, pass.onGpu);
-  const uncompiled = mode && whyNotCompiled(built, given, mode, team !== null && training.sync_bn);
+  const uncompiled = mode && whyNotCompiled(built, given, mode, config, team !== null);
   const compiler = uncompiled === null ? given : null, fast = mode === "fast" ? compiler : null;
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast, trained) : null;
   const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, trained, model.root);
-  const choice = compiler && !pass.onGpu ? openChoice(training, mode!, team === null, reports.line) : null;
+  const batches = stepsInAll(training, plan) * plan.accumulation;
+  const choice = compiler && !pass.onGpu
+    ? choiceFor(training, mode!, { alone: team === null, batches }, reports.line)
+    : null;
   let why = "only those of adamw, adam and sgd are compiled, with one learning rate for all weights";
   const optimizer = fast && zero === null
     ? fast.update(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
@@ -66,8 +70,10 @@ export function openGradients(
   refused: Set<string>,
 ): GradientStrategy {
   const { training, distributed } = config;
+  // Where nobody has asked for compiled steps, it is no warning that there are none.
+  const told = training.compile === "auto" && !pass.onGpu ? { ...reports, warn: reports.line } : reports;
   const compiled = compiler &&
-    compiler.openPass(arena, mode!, () => reports, choice, keepsNothing(config), refused);
+    compiler.openPass(arena, mode!, () => told, choice, keepsNothing(config), refused);
   const options = { pass, arena, scaler, checkpointing: training.gradient_checkpointing, compiled };
   const norms = team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null;
   if (training.deterministic === "world") {

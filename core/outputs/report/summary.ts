@@ -268,6 +268,7 @@ function facts(data: RunData, { state }: RunStatus): Html {
   const mfu = typical(curves.get("mfu")), memory = peakMemory(data);
   add("MFU", mfu === null ? null : `${(100 * mfu).toFixed(1)}% of what the devices can do`);
   add("Peak memory", memory === null ? null : `${formatBytes(memory)} on rank 0`);
+  add("Compiling", data.compiled);
   return markup`<dl class="facts">${
     rows.map(([name, value]) => markup`<div><dt>${name}</dt><dd>${value}</dd></div>`)
   }</dl>`;

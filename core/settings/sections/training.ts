@@ -115,7 +115,7 @@ const computing = {
     once: { true: "auto" }, // it was the default, and had no effect on a CPU
     help: "training steps as one: captured as a CUDA graph on a GPU, made into machine code on a CPU",
     about: {
-      auto: "fast on a GPU, op by op on a CPU",
+      auto: "fast on a GPU; on a CPU exact, where steps are faster so",
       on: "on a CPU: exact with --deterministic, else fast; op by op where that is faster",
       fast: "products, loops and functions of its own, which round a little differently",
       exact: "the bits of the same run without it; on a GPU: libtorch's own kernels, captured",

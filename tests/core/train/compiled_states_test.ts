@@ -165,7 +165,7 @@ Deno.test({
 
 Deno.test({
   name:
-    "where the program keeps nothing, all is compared within the first step, and the second one is compiled",
+    "where the program keeps nothing, all is compared within the first step, and results of libtorch's ops in the second",
   ignore: isa === null,
   async fn() {
     for (const make of [normed, dropping, turning]) {
@@ -182,7 +182,7 @@ Deno.test({
         assertMatch(compiled.told, /^Steps are compiled: .* equal the ordinary ones\.$/);
         assertEquals(compiled.digests, plain.digests);
         assertEquals(compiled.buffers, plain.buffers);
-        assert(calls <= 2); // as it is, and at other weights
+        assert(calls <= 3); // as it is, at other weights, and once more where there are results of calls
       }
     }
     const fast = await trained(counting, "fast", { repeats: true });

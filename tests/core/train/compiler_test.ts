@@ -21,7 +21,7 @@ Deno.test("a program without its compiler trains op by op, and says so where --c
   try {
     assertEquals(await stepCompiler(), null);
     await started(folder, [...FLAGS, "--compile=fast"], async (run) => {
-      assertEquals(whyNotCompiled(run, run.compiler, run.mode!, false), NO_COMPILER);
+      assertEquals(whyNotCompiled(run, run.compiler, run.mode!, run.config, false), NO_COMPILER);
       await trainLoop(run);
       assertEquals(run.cursor.step, 2);
     });
