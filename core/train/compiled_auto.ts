@@ -17,7 +17,7 @@ const WARM_UP = 3;
 /** Both ways are taken so often, or until one was so many times as fast in two turns. */
 const TURNS = 5, CLEAR = 1.2;
 
-/** Of a run of so many micro-batches. */
+/** A run has so many micro-batches. */
 export function openAutoChoice(batches: number, tell: (line: string) => void): Choice {
   const whileTraining = new InTurn(batches, tell);
   return {
@@ -66,7 +66,7 @@ class InTurn implements ChoiceInTurn {
   }
 }
 
-/** Of times that are sorted. */
+/** Both are sorted. */
 const isClear = (one: readonly number[], other: readonly number[]): boolean =>
   CLEAR * one.at(-1)! < other[0] || CLEAR * other.at(-1)! < one[0];
 
