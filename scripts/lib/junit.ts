@@ -5,7 +5,15 @@ export interface TestResult {
   name: string;
   seconds: number;
   outcome: "passed" | "failed" | "skipped";
+  /** What a failed one says. */
+  why?: string;
 }
+
+/** A message with a diff or a log is long, and its first lines say most. */
+const WHY_CHARACTERS = 3000;
+
+const failure = (body: string): string =>
+  unescape(/<(?:failure|error)\b[^>]*?(?:\/>|>([\s\S]*?)<\/(?:failure|error)>)/.exec(body)?.[1] ?? "").trim();
 
 export function parseJunit(xml: string): TestResult[] {
   const cases = xml.matchAll(/<testcase\b([^>]*?)(?:\/>|>([\s\S]*?)<\/testcase>)/g);
@@ -17,6 +25,7 @@ export function parseJunit(xml: string): TestResult[] {
       name: attribute("name"),
       seconds: Number(attribute("time")),
       outcome: /<(failure|error)\b/.test(body) ? "failed" : /<skipped\b/.test(body) ? "skipped" : "passed",
+      why: failure(body).slice(0, WHY_CHARACTERS),
     };
   });
 }

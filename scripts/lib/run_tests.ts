@@ -190,7 +190,10 @@ function summary(): number {
   if (refused.length > 0) console.log(`With CI=true, ${refused.length} of the skipped count as failed.`);
   const failures = results.filter((r) => r.outcome === "failed");
   if (failures.length > 0) console.log("\nFailed:");
-  failures.forEach(show);
+  for (const failure of failures) {
+    show(failure);
+    if (failure.why) console.log(failure.why.replace(/^/gm, "    "));
+  }
   if (results.length === 0) console.log(`No test's path or name contains "${filter}".`);
   const passed = results.length - skipped.length - failures.length;
   const failed = failures.length + refused.length, left = skipped.length - refused.length;

@@ -1,6 +1,6 @@
 // The counts come from what a real `deno test` writes.
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { parseJunit } from "../../scripts/lib/junit.ts";
 import { inTemp } from "../ffi/libraries/fake_libtorch.ts";
@@ -22,5 +22,7 @@ Deno.test("passed, failed and skipped tests are read back with their names", () 
       ["breaks", "failed"],
       ["waits", "skipped"],
     ]);
+    assertMatch(found[1].why!, /^Error: testcase\/> <\/testcase>$/m);
+    assertEquals(found[0].why, "");
     assertEquals(found.every((r) => r.seconds >= 0 && r.file.endsWith("sample_test.ts")), true);
   }));

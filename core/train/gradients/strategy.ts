@@ -21,7 +21,7 @@ export interface StepWatch {
   /** The outcome lives in the step's scope. */
   observe(outcome: Outcome, batch: MicroBatch): void;
   readonly pauses: Places;
-  /** Behind the first of several micro-batches that run op by op: the arena has its gradient, weighted with its share. */
+  /** Behind the first of several micro-batches: the arena has its gradient, weighted with its share. Not in fp16, nor compiled on a GPU. */
   readonly first?: ((arena: Arena, share: Share) => void) | null;
 }
 
@@ -76,6 +76,7 @@ export function accumulate(
   passes: number,
 ): Tensor | null {
   const { seeds } = m.pass;
+  const apart = m.scaler !== null || m.pass.onGpu && m.compiled;
   const last = m.empty ? passes - 1 : shares.findLastIndex((share) => share !== 0);
   let loss: Tensor | null = null;
   for (let i = 0; i <= last; i++) {
@@ -91,7 +92,7 @@ export function accumulate(
       m.compiled?.settle();
       m.empty!(done);
     }
-    if (i === 0 && last > 0 && counts && m.scaler === null && !m.compiled) watch.first?.(m.arena, shares[0]);
+    if (i === 0 && last > 0 && counts && !apart) watch.first?.(m.arena, shares[0]);
     if (i < last) watch.pauses.next();
   }
   m.compiled?.settle();

@@ -1,9 +1,7 @@
 // `--compile=auto` on a CPU: a plan is made where it pays, both ways take turns while the run trains, and no bit says which.
 import { assert, assertEquals } from "@std/assert";
 import { assertSentence } from "../../sentences.ts";
-import { printCode } from "../../../core/compile/x86/print.ts";
 import { machineIsa } from "../../../ffi/machine.ts";
-import { loadCode } from "../../../ffi/machine_code.ts";
 import { settings } from "./rig.ts";
 import { openAutoChoice } from "../../../core/train/compiled_auto.ts";
 import { choiceFor } from "../../../core/train/compiled_choice.ts";
@@ -13,7 +11,6 @@ import { latestPath } from "../../../core/train/run_folder.ts";
 import { contents, eventsIn, started, trained } from "./started.ts";
 
 const ignore = machineIsa() === null;
-if (!ignore) loadCode(printCode([], machineIsa()!, 1)); // what it opens stays open
 
 const opened = (batches: number, told: string[] = []) => openAutoChoice(batches, (line) => told.push(line));
 

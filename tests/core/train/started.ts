@@ -7,10 +7,15 @@ import { loadDataReader } from "../../../core/data/open/open.ts";
 import { openTrainer, type Trainer } from "../../../core/train/trainer.ts";
 import { type Ending, giveSignalsBack } from "../../../core/train/stop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
+import { printCode } from "../../../core/compile/x86/print.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
+import { loadCode } from "../../../ffi/machine_code.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { settings } from "./rig.ts";
 
 const libtorch = useLibtorch();
+const isa = machineIsa();
+if (isa) loadCode(printCode([], isa, 1)); // steps are compiled by default, and what that opens stays open
 
 /** Prepares a run with these flags, lets `use` have it, and closes it. */
 export async function started<T>(
