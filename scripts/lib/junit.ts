@@ -5,7 +5,7 @@ export interface TestResult {
   name: string;
   seconds: number;
   outcome: "passed" | "failed" | "skipped";
-  /** What a failed one says. */
+  /** A failed test has said this. */
   why?: string;
 }
 
