@@ -31,11 +31,12 @@ interface Context {
 }
 
 export function announce(
-  { launch, paths, data, model, plan, shortage, notes, lineage, console, events, warn, config, cursor, gpu }:
-    Trainer,
+  trainer: Trainer,
   { argv, world, master, origins }: Context,
 ): void {
-  const { libtorch, resume, again } = launch;
+  const { launch, paths, data, model, plan, shortage, notes, compiling, lineage, config, cursor, gpu } =
+    trainer;
+  const { console, events, warn } = trainer, { libtorch, resume, again } = launch;
   console.line(startLine(world));
   if (world.ranks > 1 && master !== null) console.line(masterLine(master));
   for (const note of notes) console.line(note);
@@ -65,6 +66,10 @@ export function announce(
     ...(gpu && { gpu }),
   });
   events.emit({ kind: "config", config: valuesWithoutSecrets(config), origins });
+  for (const message of compiling) {
+    console.line(message);
+    events.emit({ kind: "compiled", step: cursor.step, message });
+  }
   for (const message of data.warnings) warn(message, cursor.step);
   if (shortage !== null) warn(shortage, cursor.step, "memory");
 }

@@ -54,7 +54,6 @@ export async function openTrainer(given: Launch) {
 
   const record = files = openFiles(launch, model, { plan, cursor, parts, idle });
   const { paths, sharing, console, events, outputs } = record, { logs } = paths, wants = wantsOf(outputs);
-  update.notes.forEach(console.line);
   const losses: Losses = {};
   const requests = openRequests(first ? logs : null, console.warn, {
     signals: config.cluster.stop_signals,

@@ -48,7 +48,8 @@ export function openWeightUpdate(
   return {
     ...{ mode, compiler, choice, zero, optimizer, scaler, ema, swa },
     parts: partsOf(built, { optimizer, scaler, ema, swa }),
-    notes: [
+    /** Lines that are known before the first step. */
+    compiling: [
       ...(fast && optimizer === ordinary && zero === null
         ? [`The update of ${optimizer.type} runs op by op: ${why}.`]
         : []),

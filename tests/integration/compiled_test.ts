@@ -76,7 +76,7 @@ Deno.test({
   name: "hpctrain models NAME --plan shows the kernels of a step, or the op that has no rule",
   ignore,
   fn: async () => {
-    const { stdout } = await succeed(["models", "mlp", "--plan", "--batch-size=4"]);
+    const { stdout } = await succeed(["models", "mlp", "--plan", "--batch-size=4", "--compile=fast"]);
     assertMatch(
       stdout,
       /^A step of 4 samples with --compile=fast: forward and backward, .*\.\n( {2}\S.*\n)+12 kernels, /,
