@@ -58,6 +58,11 @@ export class Builder {
     return node.op === "expand" ? this.numberOf(node.args[0]) : null;
   }
 
+  /** x^2, whose gradient is one value, 2 x, where that of x x is two. */
+  square(x: Ref): Ref {
+    return this.pointwise("pow", x, this.number(2));
+  }
+
   tensor(origin: TensorOrigin, shape: Shape, kind: Kind): Ref {
     return this.#add({ op: "tensor", origin, shape, kind });
   }
@@ -120,7 +125,7 @@ export class Builder {
         return y === 1 ? a : null;
       case "pow":
         if (y === 1) return a;
-        if (y === 2) return this.pointwise("mul", a, a);
+        if (y === 2) return this.way === "faithful" ? null : this.pointwise("mul", a, a);
         if (y === 0.5) return this.pointwise("sqrt", a);
         return y === -1 ? this.pointwise("reciprocal", a) : null;
       case "where":

@@ -45,14 +45,26 @@ function matmul(g: Lowering, x: Ref, y: Ref): Ref {
 
 const column = (g: Lowering, y: Ref): Ref => g.b.reshape(y, [...g.shape(y), 1]);
 
-function matrices(g: Lowering, x: Ref, y: Ref): Ref {
+export function matrices(g: Lowering, x: Ref, y: Ref): Ref {
   const a = g.shape(x), b = g.shape(y);
   if (b.length === 2) {
     const product = g.b.gemm(rows(g, x), y);
     return g.b.reshape(product, [...a.slice(0, -1), b[1]]);
   }
+  if (g.exact && a.length === 2) return turnedMatrices(g, x, y);
   const batch = broadcastShapes([a.slice(0, -2), b.slice(0, -2)]);
   return g.b.gemm(g.b.expand(x, [...batch, ...a.slice(-2)]), g.b.expand(y, [...batch, ...b.slice(-2)]));
+}
+
+const swapped = (g: Lowering, x: Ref): Ref => {
+  const rank = g.shape(x).length;
+  return g.b.permute(x, [...g.all(x).slice(0, -2), rank - 1, rank - 2]);
+};
+
+/** One matrix by many is one product of all of them, turned. */
+function turnedMatrices(g: Lowering, x: Ref, y: Ref): Ref {
+  const many = swapped(g, y), made = g.b.gemm(rows(g, many), g.b.permute(x, [1, 0]));
+  return swapped(g, g.b.reshape(made, [...g.shape(many).slice(0, -1), g.shape(x)[0]]));
 }
 
 /** From this many scores of a head on, they are not written out. */
@@ -73,8 +85,8 @@ function attention(
   const shape = g.shape(q), tokens = shape.at(-2)!, keys = g.shape(k).at(-2)!;
   const fits = dropout === 0 && shape.length === 4 && mask === null && g.shape(v).at(-1) === shape.at(-1) &&
     g.shape(k).slice(0, 2).join() === shape.slice(0, 2).join();
-  if (fits && g.device === "cpu" && (g.exact || tokens * keys > MOST_SCORES)) {
-    return flash(g, q, k, v, causal, scale);
+  if (fits && g.device === "cpu" && tokens * keys > MOST_SCORES) {
+    return flash(g, [q, k, v], { causal, mask: null, scale });
   }
   const kernel = fits ? fusedKernel(g, shape, causal) : null;
   if (kernel !== null) return attended(g.b, kernel, [q, k, v], { causal, scale });
@@ -101,11 +113,15 @@ function fusedKernel(g: Lowering, shape: readonly number[], causal: boolean): Fu
   return kernel === "math" ? null : kernel;
 }
 
-function flash(g: Lowering, q: Ref, k: Ref, v: Ref, causal: boolean, scale: number | null): Ref {
+export function flash(
+  g: Lowering,
+  [q, k, v]: readonly Ref[],
+  { causal, mask, scale }: { causal: boolean; mask: Ref | null; scale: number | null },
+): Ref {
   return g.b.call(
     "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, " +
       "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
-    [{ ref: q }, { ref: k }, { ref: v }, 0, causal, null, scale],
+    [{ ref: q }, { ref: k }, { ref: v }, 0, causal, mask === null ? null : { ref: mask }, scale],
     g.shape(q),
   );
 }
@@ -145,7 +161,7 @@ function product(g: Lowering, x: Lettered, y: Lettered, out: readonly string[]):
   const [m, l] = [times(sizesOf(a, rows)), times(sizesOf(b, columns))];
   const left = g.b.reshape(ordered(g, a, [...batch, ...rows, ...over]), [n, m, k]);
   const right = g.b.reshape(ordered(g, b, [...batch, ...over, ...columns]), [n, k, l]);
-  const made = n === 1
+  const made = n === 1 && !g.exact // where libtorch takes a batch of one
     ? g.b.gemm(g.b.reshape(left, [m, k]), g.b.reshape(right, [k, l]))
     : g.b.gemm(left, right);
   const sizes = [...sizesOf(a, batch), ...sizesOf(a, rows), ...sizesOf(b, columns)];
