@@ -1,5 +1,6 @@
 // Attention as libtorch computes it on a CPU: by one kernel where that takes the arguments, else by products and a softmax
 // in the order of _scaled_dot_product_attention_math.
+import { rowMajor } from "../access.ts";
 import type { Ref } from "../graph.ts";
 import { learns } from "./calls.ts";
 import { type Lowering, num } from "./lowering.ts";
@@ -24,12 +25,16 @@ export function exactAttention(
   }
   const tokens = g.shape(q).at(-2)!, keys = g.shape(k).at(-2)!;
   const root = num(Math.sqrt(scale ?? 1 / Math.sqrt(g.shape(q).at(-1)!)));
-  const query = g.mul(q, root);
-  let scores = matrices(g, query, scaledAndTurned(g, k, root));
+  const query = g.mul(q, root), [ofQuery, ofKey, ofValue] = [q, k, v].map((r, i) => stridesOf(g, r, i));
+  let scores = matrices(g, query, scaledAndTurned(g, k, root), [
+    dense(g.shape(q), ofQuery),
+    turned(dense(g.shape(k), ofKey)),
+  ]);
   const whole = causal ? causalMask(g, tokens, keys) : added;
   if (whole !== null) scores = g.add(scores, whole);
   const shares = sharesOf(g, scores);
-  return matrices(g, dropout === 0 ? shares : g.mul(shares, g.mask(g.shape(shares), dropout)), v);
+  const kept = dropout === 0 ? shares : g.mul(shares, g.mask(g.shape(shares), dropout));
+  return matrices(g, kept, v, [rowMajor(g.shape(kept)), ofValue]);
 }
 
 /** What has no dimension of samples is one. */
@@ -43,6 +48,26 @@ function ofOneSample(
   const [q, k, v] = heads.map((r) => g.b.reshape(r, [1, ...g.shape(r)]));
   const y = exactAttention(g, q, k, v, null, dropout, causal, scale);
   return g.b.reshape(y, g.shape(y).slice(1));
+}
+
+const stridesOf = (g: Lowering, r: Ref, i: number): readonly number[] => {
+  const strides = g.given[i]?.strides ?? [];
+  return strides.length === g.shape(r).length ? strides : rowMajor(g.shape(r));
+};
+
+const turned = (
+  strides: readonly number[],
+): number[] => [...strides.slice(0, -2), strides.at(-1)!, strides.at(-2)!];
+
+/** What an op makes of a tensor has its order of dimensions, without gaps. */
+function dense(shape: readonly number[], strides: readonly number[]): number[] {
+  const made = new Array<number>(shape.length);
+  let step = 1;
+  for (const d of shape.map((_, i) => i).sort((a, b) => strides[a] - strides[b] || b - a)) {
+    made[d] = step;
+    step *= shape[d];
+  }
+  return made;
 }
 
 /** A mask of truth values is one of zeros and infinities. */

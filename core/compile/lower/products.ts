@@ -2,6 +2,7 @@
 import { attentionKernel, hasCudnnAttention } from "../../../ffi/attention.ts";
 import { attended, type FusedAttention } from "../attentions.ts";
 import { broadcastShapes, numelOf } from "../builder.ts";
+import { rowMajor } from "../access.ts";
 import { type Lowering, num, type Rules } from "./lowering.ts";
 import { softmax } from "./reductions.ts";
 import type { Ref } from "../graph.ts";
@@ -40,12 +41,19 @@ function matmul(g: Lowering, x: Ref, y: Ref): Ref {
   if (a.length === 1) {
     return g.shaped(matrices(g, g.b.reshape(x, [1, ...a]), b.length === 1 ? column(g, y) : y));
   }
-  return g.shaped(matrices(g, x, b.length === 1 ? column(g, y) : y));
+  const strides = g.given.slice(0, 2).map((seen) => seen?.strides ?? []);
+  return g.shaped(b.length === 1 ? matrices(g, x, column(g, y)) : matrices(g, x, y, strides));
 }
 
 const column = (g: Lowering, y: Ref): Ref => g.b.reshape(y, [...g.shape(y), 1]);
 
-export function matrices(g: Lowering, x: Ref, y: Ref): Ref {
+export function matrices(
+  g: Lowering,
+  x: Ref,
+  y: Ref,
+  /** As libtorch's operands lie. */
+  strides: readonly (readonly number[])[] = [],
+): Ref {
   const a = g.shape(x), b = g.shape(y);
   if (b.length === 2) {
     const product = g.b.gemm(rows(g, x), y);
@@ -53,6 +61,7 @@ export function matrices(g: Lowering, x: Ref, y: Ref): Ref {
   }
   if (g.exact && a.length === 2) return turnedMatrices(g, x, y);
   const batch = broadcastShapes([a.slice(0, -2), b.slice(0, -2)]);
+  if (g.exact && batch.length > 1) return batched(g, [x, y], batch, strides);
   return g.b.gemm(g.b.expand(x, [...batch, ...a.slice(-2)]), g.b.expand(y, [...batch, ...b.slice(-2)]));
 }
 
@@ -65,6 +74,41 @@ const swapped = (g: Lowering, x: Ref): Ref => {
 function turnedMatrices(g: Lowering, x: Ref, y: Ref): Ref {
   const many = swapped(g, y), made = g.b.gemm(rows(g, many), g.b.permute(x, [1, 0]));
   return swapped(g, g.b.reshape(made, [...g.shape(many).slice(0, -1), g.shape(x)[0]]));
+}
+
+/**
+ * libtorch's batches have one dimension. Operands that have more are looked at so where their strides allow it, and copied
+ * where not; backward finds them so, too.
+ */
+function batched(
+  g: Lowering,
+  operands: readonly Ref[],
+  batch: readonly number[],
+  strides: readonly (readonly number[])[],
+): Ref {
+  const [x, y] = operands.map((r, i) => {
+    const matrix = g.shape(r).slice(-2), wide = g.b.expand(r, [...batch, ...matrix]);
+    const steps = stretched(g.shape(r), strides[i] ?? rowMajor(g.shape(r)), batch);
+    return g.b.reshape(isOneStride(batch, steps) ? wide : g.b.copy(wide), [numelOf(batch), ...matrix]);
+  });
+  const made = g.b.gemm(x, y);
+  return g.b.reshape(made, [...batch, ...g.shape(made).slice(-2)]);
+}
+
+/** The strides of the dimensions in front, where those of one place are repeated. */
+const stretched = (
+  shape: readonly number[],
+  strides: readonly number[],
+  batch: readonly number[],
+): number[] =>
+  batch.map((size, d) => {
+    const own = d - batch.length + shape.length - 2;
+    return own < 0 || shape[own] !== size ? 0 : strides[own];
+  });
+
+function isOneStride(sizes: readonly number[], strides: readonly number[]): boolean {
+  const long = sizes.flatMap((size, d) => size > 1 ? [d] : []);
+  return long.every((d, i) => i === 0 || strides[long[i - 1]] === strides[d] * sizes[d]);
 }
 
 /** From this many scores of a head on, they are not written out. */
