@@ -399,6 +399,17 @@ export interface Operator {
 const known = new Map<string, Operator | null>();
 
 /** The op "aten::add" "Tensor", or null where libtorch has none. */
+/** An op by its schema, as plans name it: f32 numbers stand for Scalars. */
+export function callOf(text: string): (...args: unknown[]) => unknown {
+  const schema = parseSchema(text), { name, overload, args } = schema;
+  if (args.every(({ base }) => base !== "Scalar")) return compile(schema, "aten");
+  const call = operator(`aten::${name}`, overload)?.call;
+  if (!call) throw new NativeError(name, "", "its numbers can't be passed on this machine");
+  const asFloat = (one: unknown, i: number) =>
+    args[i].base === "Scalar" && typeof one === "number" ? new Num(one, "float") : one;
+  return (...given) => call(...given.map(asFloat));
+}
+
 export function operator(name: string, overload: string): Operator | null {
   const key = `${name}.${overload}`;
   let found = known.get(key);

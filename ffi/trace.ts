@@ -20,6 +20,8 @@ export interface RecordedValue {
   readonly dtype: DType;
   /** Its numbers lie one behind the other, row by row: some of libtorch's ops go another way where they don't. */
   readonly dense: boolean;
+  /** Elements from one number to the next, in each dimension: libtorch's products depend on them, too. */
+  readonly strides: readonly number[];
   /** `op`: an op's result. `number`: a 0-dim constant. `outside`: the same tensor in every step, or the batch's. */
   readonly from: "op" | "number" | "outside";
   readonly number: number;
@@ -334,7 +336,12 @@ class Recorder implements Listener, Recording {
   }
 
   #value(t: Tensor, from: Pick<RecordedValue, "from" | "number" | "tensor">): number {
-    const seen = unrecorded(() => ({ shape: t.shape, dtype: t.dtype, dense: t.contiguous }));
+    const seen = unrecorded(() => ({
+      shape: t.shape,
+      dtype: t.dtype,
+      dense: t.contiguous,
+      strides: t.strides,
+    }));
     this.values.push({ ...seen, ...from });
     return this.values.length - 1;
   }

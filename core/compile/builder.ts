@@ -39,6 +39,8 @@ type Way = "free" | "exact" | "faithful";
 export class Builder {
   readonly nodes: Node[] = [];
   readonly #known = new Map<string, Ref>();
+  /** Stretched behind an op here, and before it in libtorch: there the numbers lie side by side. */
+  readonly #stretched = new Set<Ref>();
 
   constructor(readonly way: Way = "free") {}
 
@@ -58,6 +60,11 @@ export class Builder {
     return node.op === "expand" ? this.numberOf(node.args[0]) : null;
   }
 
+  /** x^2, whose gradient is one value, 2 x, where that of x x is two. */
+  square(x: Ref): Ref {
+    return this.pointwise("pow", x, this.number(2));
+  }
+
   tensor(origin: TensorOrigin, shape: Shape, kind: Kind): Ref {
     return this.#add({ op: "tensor", origin, shape, kind });
   }
@@ -74,7 +81,9 @@ export class Builder {
     const small = plain.every((a, i) => a === args[i])
       ? shape
       : broadcastShapes(plain.map((a) => this.shape(a)));
-    return this.expand(this.#simplest(op, plain, small), shape);
+    const made = this.expand(this.#simplest(op, plain, small), shape);
+    if (this.way === "faithful" && this.nodes[made].op === "expand") this.#stretched.add(made);
+    return made;
   }
 
   #unstretched(r: Ref): Ref {
@@ -120,7 +129,7 @@ export class Builder {
         return y === 1 ? a : null;
       case "pow":
         if (y === 1) return a;
-        if (y === 2) return this.pointwise("mul", a, a);
+        if (y === 2) return this.way === "faithful" ? null : this.pointwise("mul", a, a);
         if (y === 0.5) return this.pointwise("sqrt", a);
         return y === -1 ? this.pointwise("reciprocal", a) : null;
       case "where":
@@ -302,7 +311,16 @@ export class Builder {
 
   /** Its first result. A Ref among `values` stands as { ref }, also in lists. */
   call(schema: string, values: readonly unknown[], shape: Shape, kind: Kind = "f32"): Ref {
-    return this.#add({ op: "call", schema, values, args: refsIn(values), shape, kind });
+    const given = this.way === "faithful"
+      ? withRefs(values, (r) => this.#isStretched(r) ? this.copy(r) : r)
+      : values;
+    return this.#add({ op: "call", schema, values: given, args: refsIn(given), shape, kind });
+  }
+
+  #isStretched(r: Ref): boolean {
+    const node = this.nodes[r];
+    if (this.#stretched.has(r)) return this.numberOf(r) === null;
+    return (node.op === "reshape" || node.op === "permute") && this.#isStretched(node.args[0]);
   }
 
   result(call: Ref, index: number, shape: Shape, kind: Kind = "f32"): Ref {

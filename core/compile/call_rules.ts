@@ -2,35 +2,18 @@
 // here, too.
 import { attendedBackward, FUSED_ATTENTIONS } from "./attentions.ts";
 import { type Builder, isRef } from "./builder.ts";
-import type { Kind, Node, Ref } from "./graph.ts";
+import { type Backward, type CallRule, KERNEL_RULES, of } from "./kernel_rules.ts";
+import type { Node, Ref } from "./graph.ts";
 import { SYNCED_NORM_BACKWARD } from "../../ffi/tape.ts";
 import { Refused } from "./refused.ts";
 
 export type Call = Extract<Node, { op: "call" }>;
 
-interface Backward {
-  readonly b: Builder;
-  /** The call's own results: the first one, and others of these shapes. */
-  readonly y: Ref;
-  readonly result: (index: number, shape: readonly number[], kind?: Kind) => Ref;
-  /** The gradients of the results. */
-  readonly back: readonly (Ref | null)[];
-  /** The schema's arguments, tensors as { ref }. */
-  readonly given: readonly unknown[];
-  /** True of a tensor argument whose gradient leads to a parameter. */
-  readonly wanted: (argument: number) => boolean;
-  readonly shapeOf: (argument: number) => readonly number[];
-}
-
-/** A gradient for each argument of the schema, as far as there are any. */
-type CallRule = (of: Backward) => readonly (Ref | null)[];
-
-const of = (r: Ref) => ({ ref: r });
-
 /** "avg_pool2d(...) -> Tensor" is avg_pool2d. */
 export const nameOfCall = (schema: string): string => schema.slice(0, schema.search(/[.(]/));
 
 const RULES: Readonly<Record<string, CallRule>> = {
+  ...KERNEL_RULES,
   convolution: ({ b, back, given, wanted, shapeOf }) => {
     const [x, w, bias, stride, padding, dilation, transposed, outputPadding, groups] = given;
     const mask = [wanted(0), wanted(1), bias !== null && wanted(2)];
@@ -158,11 +141,6 @@ const RULES: Readonly<Record<string, CallRule>> = {
   sort: (at) => [ofFound(at, 1)],
   max: (at) => [ofFound(at, 1)],
   min: (at) => [ofFound(at, 1)],
-  cumsum: ({ b, y, back, given }) => {
-    const call = b.node(y) as Call, g = back[0]!, dim = given[1] as number;
-    const before = b.call(call.schema, [of(g), dim], b.shape(y));
-    return [b.pointwise("add", b.pointwise("sub", b.sum(g, [dim]), before), g)];
-  },
   max_pool2d_with_indices: (at) => [ofMaxPool(at, 2)],
   max_pool3d_with_indices: (at) => [ofMaxPool(at, 3)],
   avg_pool2d: (at) => [ofAveragePool(at, 2)],
@@ -205,7 +183,7 @@ const RULES: Readonly<Record<string, CallRule>> = {
 /** The results of a backward op that are wanted, by the numbers of the arguments that they are gradients of. */
 function ofBatchNorm({ b, result, back, given, wanted, shapeOf }: Backward): readonly (Ref | null)[] {
   const [x, weight, bias, mean, variance, training, _momentum, eps] = given;
-  const channels = [shapeOf(0)[1]];
+  const channels = training === true ? [shapeOf(0)[1]] : [0]; // statistics that were kept are used, and none are made
   const mask = [wanted(0), weight !== null && wanted(1), bias !== null && wanted(2)];
   const call = b.call(
     "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, " +

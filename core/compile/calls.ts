@@ -1,9 +1,10 @@
 // Some values are libtorch's own business. A plan calls its ops for them, or MKL's functions of many numbers.
 import { isOpaque, liesByTokens } from "./attentions.ts";
-import { count, loopsOver, rowMajor } from "./access.ts";
+import { count, isView, loopsOver, rowMajor } from "./access.ts";
+import { argsOf } from "./uses.ts";
 import { copied } from "./copies.ts";
 import type { Draft } from "./draft.ts";
-import { isHalf, type Node, type Ref } from "./graph.ts";
+import { type Graph, isHalf, type Node, type Ref } from "./graph.ts";
 import { NotInMemory } from "./group.ts";
 import type { VectorKernel } from "./kernel.ts";
 import type { CallResult, CallTensor } from "./program.ts";
@@ -108,4 +109,24 @@ export function mklFunction(draft: Draft, ref: Ref, { op, args: [source], shape 
   const from = { slot: draft.bufferOf.get(base)!, offset };
   const to = { slot: draft.define(ref), offset: 0 };
   draft.parts.push({ kernel: "vector", name: op, function: op, elements: count(shape), from, to });
+}
+
+export type Sigmoid = Node & { op: "sigmoid"; args: readonly [Ref] };
+
+/** libtorch's loop takes so many numbers at once, and those that are left one by one, whose exp has other last bits. */
+const AT_ONCE = 16;
+/** More numbers are divided among threads, each with some that are left. */
+const GRAIN = 32_768;
+
+export function sigmoidHasTail(graph: Graph, { args: [source], shape }: Sigmoid, threads: number): boolean {
+  let node = graph.nodes[source];
+  for (; isView(node); node = graph.nodes[argsOf(node)[0]]) {
+    if (node.op === "slice" || node.op === "expand") return true; // row by row
+  }
+  const all = count(shape);
+  return all % AT_ONCE !== 0 || threads > 1 && all >= GRAIN;
+}
+
+export function callSigmoid(draft: Draft, ref: Ref, { args: [source] }: Sigmoid): void {
+  callFor(draft, ref, "sigmoid(Tensor self) -> Tensor", [{ ref: source }], [draft.argument(source)]);
 }

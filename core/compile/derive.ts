@@ -233,6 +233,9 @@ const RULES: Readonly<Record<Pointwise, PointwiseRule>> = {
     b.pointwise("mul", b.pointwise("neg", g), b.pointwise("div", y, z)),
   ],
   pow: (b, g, y, x, n) => {
+    if (b.way === "faithful" && b.numberOf(n) === 2) {
+      return [b.pointwise("mul", g, b.pointwise("mul", n, x)), null];
+    }
     const zero = b.number(0);
     const less = b.pointwise("pow", x, b.pointwise("sub", n, b.number(1)));
     const byBase = b.pointwise("mul", g, b.pointwise("mul", n, less));

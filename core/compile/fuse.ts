@@ -4,7 +4,7 @@
 import { count, locate, loopsOver, rowMajor } from "./access.ts";
 import { biasOf, blasProduct, draftProduct } from "./products.ts";
 import { ownGelu } from "./gelu.ts";
-import { callOp, mklFunction, type Vector } from "./calls.ts";
+import { callOp, callSigmoid, mklFunction, type Sigmoid, sigmoidHasTail, type Vector } from "./calls.ts";
 import { cleared, copied, embedded, joined } from "./copies.ts";
 import { sumsShareLoops } from "./cuda/schedule.ts";
 import { withDestinations } from "./destinations.ts";
@@ -151,7 +151,7 @@ class Fusion {
   #inMemory = (ref: Ref): boolean => {
     const node = this.graph.nodes[ref];
     return this.saved.has(ref) || this.#biased.has(ref) || node.op === "tensor" || ALWAYS.has(node.op) ||
-      this.#byMkl(node);
+      this.#byMkl(node) || this.#hasTail(node);
   };
 
   /** add(product, bias): libtorch puts the bias first, and adds the product to it. */
@@ -178,8 +178,9 @@ class Fusion {
     };
     graph.nodes.forEach((node, ref) => {
       if (!this.#live.has(ref)) return;
-      if (node.op === "gemm" || this.#standsAlone(node) || this.#byMkl(node)) node.args.forEach(need);
-      else if (node.op === "cat" || node.op === "embed") node.args.forEach(need);
+      if (node.op === "gemm" || this.#standsAlone(node) || this.#byMkl(node) || this.#hasTail(node)) {
+        node.args.forEach(need);
+      } else if (node.op === "cat" || node.op === "embed") node.args.forEach(need);
       else if (node.op === "call") node.args.forEach((arg) => graph.nodes[arg].op !== "call" && need(arg));
       else if (this.#biased.has(ref)) need(this.#biased.get(ref)!.bias);
     });
@@ -248,6 +249,7 @@ class Fusion {
     if (node.op === "cat") return joined(draft, ref, node);
     if (this.#standsAlone(node)) return orderedSum(draft, ref, node);
     if (this.#byMkl(node)) return mklFunction(draft, ref, node);
+    if (this.#hasTail(node)) return callSigmoid(draft, ref, node);
     if (isReduction(node) || node.op === "copy" || this.saved.has(ref)) this.#sink(ref);
   }
 
@@ -320,7 +322,13 @@ class Fusion {
   /** In exact plans: a function of a whole value that libtorch takes from MKL. */
   #byMkl(node: Node): node is Vector {
     const { op } = node;
-    return this.options.exact && op !== "sqrt" && (VECTOR_FUNCTIONS as readonly string[]).includes(op); // a root has one value
+    return this.options.exact && (VECTOR_FUNCTIONS as readonly string[]).includes(op);
+  }
+
+  /** In exact plans: libtorch computes some of its numbers one by one, in another way. */
+  #hasTail(node: Node): node is Sigmoid {
+    const { exact, threads = 1 } = this.options;
+    return exact && node.op === "sigmoid" && sigmoidHasTail(this.graph, node as Sigmoid, threads);
   }
 
   /** In exact plans: a sum that has libtorch's order only by itself. */

@@ -1,5 +1,4 @@
 // Runs a plan: its table of slots is filled once, but for the few addresses that change from one micro-batch to the next.
-import { compile } from "../../ffi/aten.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import type { MemoryBlock } from "../../ffi/libc.ts";
 import { absentTensor, beginOf, memoryBlockOf, viewDtype } from "../../ffi/make.ts";
@@ -7,7 +6,7 @@ import type { MachineCode } from "../../ffi/machine_code.ts";
 import { asStrided, clone, contiguous, permute } from "../../ffi/ops.ts";
 import { placing, type ResultMemory } from "../../ffi/result_places.ts";
 import { timing } from "../../ffi/profile.ts";
-import { parseSchema } from "../../ffi/schema.ts";
+import { callOf } from "../../ffi/operators.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { isOpaque } from "./attentions.ts";
 import { nameOfCall } from "./call_rules.ts";
@@ -247,7 +246,7 @@ export class PlanRunner {
     const { schema, values, results } = part;
     let op = this.#ops.get(schema);
     if (!op) {
-      op = hostOps.get(nameOfCall(schema)) ?? compile(parseSchema(schema), "aten");
+      op = hostOps.get(nameOfCall(schema)) ?? callOf(schema);
       this.#ops.set(schema, op);
     }
     const views: Tensor[] = [];

@@ -20,12 +20,12 @@ const syncedNorm: LoweringRule = (g, x: Ref, norm: number) => {
   return [y, ...[1, 2].map((i) => g.b.result(y, i, g.results[i].shape))];
 };
 
-function learns(b: Builder, x: Ref): boolean {
+export function learns(b: Builder, x: Ref): boolean {
   const seen = new Set<Ref>(), todo = [x];
   while (todo.length > 0) {
     const next = todo.pop()!, node = b.node(next);
     if (node.op === "tensor" && node.origin.from === "parameter") return true;
-    if (seen.has(next) || node.op === "stop") continue;
+    if (seen.has(next) || node.op === "stop" || node.kind === "bool") continue;
     seen.add(next);
     todo.push(...argsOf(node));
   }

@@ -4,6 +4,8 @@ import type { Ref } from "../graph.ts";
 import { type Lowering, type LoweringRule, num, type Rules, type Term } from "./lowering.ts";
 import { layerNorm } from "./norms.ts";
 import { classDim, EACH, MEAN, perClass, total } from "./losses.ts";
+import { exactAttention } from "./exact_attention.ts";
+import { KERNELS } from "./kernels.ts";
 
 const ref = (r: Ref | null) => r === null ? null : { ref: r };
 
@@ -117,6 +119,8 @@ const activation = (schema: string): LoweringRule => (g, x: Ref, ...rest) =>
   g.b.call(schema, [ref(x), ...rest], g.shape(x));
 
 export const EXACT_RULES: Rules = {
+  ...KERNELS,
+  scaled_dot_product_attention: exactAttention,
   layer_norm: layerNorm,
   group_norm: groupNorm,
   "softmax.int": softmaxOf("_softmax"),

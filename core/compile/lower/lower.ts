@@ -195,7 +195,8 @@ class Pass {
     const { g, recording } = this, { schema } = op;
     g.op = schema.overload === "" ? schema.name : `${schema.name}.${schema.overload}`;
     g.results = op.results.map((r) => recording.values[r]);
-    g.source = op.args[0] instanceof Seen ? recording.values[op.args[0].value] : null;
+    g.given = op.args.map((one) => one instanceof Seen ? recording.values[one.value] : null);
+    g.source = g.given[0] ?? null;
     g.drops = op.drops;
     if (op.writes !== null) return this.#write(op);
     if (schema.name.startsWith("empty") || schema.name === "new_empty") {

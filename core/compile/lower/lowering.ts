@@ -47,6 +47,8 @@ export class Lowering {
   results: readonly RecordedValue[] = [];
   /** The op's first tensor, as it was recorded. */
   source: RecordedValue | null = null;
+  /** Each of the op's tensors, as it was recorded; null for what is none. */
+  given: readonly (RecordedValue | null)[] = [];
   drops: Drops | null = null;
   /** The step takes gradients of gradients. */
   derivesTwice = false;

@@ -2,6 +2,7 @@
 import { attentionKernel, hasCudnnAttention } from "../../../ffi/attention.ts";
 import { attended, type FusedAttention } from "../attentions.ts";
 import { broadcastShapes, numelOf } from "../builder.ts";
+import { rowMajor } from "../access.ts";
 import { type Lowering, num, type Rules } from "./lowering.ts";
 import { softmax } from "./reductions.ts";
 import type { Ref } from "../graph.ts";
@@ -40,19 +41,74 @@ function matmul(g: Lowering, x: Ref, y: Ref): Ref {
   if (a.length === 1) {
     return g.shaped(matrices(g, g.b.reshape(x, [1, ...a]), b.length === 1 ? column(g, y) : y));
   }
-  return g.shaped(matrices(g, x, b.length === 1 ? column(g, y) : y));
+  const strides = g.given.slice(0, 2).map((seen) => seen?.strides ?? []);
+  return g.shaped(b.length === 1 ? matrices(g, x, column(g, y)) : matrices(g, x, y, strides));
 }
 
 const column = (g: Lowering, y: Ref): Ref => g.b.reshape(y, [...g.shape(y), 1]);
 
-function matrices(g: Lowering, x: Ref, y: Ref): Ref {
+export function matrices(
+  g: Lowering,
+  x: Ref,
+  y: Ref,
+  /** As libtorch's operands lie. */
+  strides: readonly (readonly number[])[] = [],
+): Ref {
   const a = g.shape(x), b = g.shape(y);
   if (b.length === 2) {
     const product = g.b.gemm(rows(g, x), y);
     return g.b.reshape(product, [...a.slice(0, -1), b[1]]);
   }
+  if (g.exact && a.length === 2) return turnedMatrices(g, x, y);
   const batch = broadcastShapes([a.slice(0, -2), b.slice(0, -2)]);
+  if (g.exact && batch.length > 1) return batched(g, [x, y], batch, strides);
   return g.b.gemm(g.b.expand(x, [...batch, ...a.slice(-2)]), g.b.expand(y, [...batch, ...b.slice(-2)]));
+}
+
+const swapped = (g: Lowering, x: Ref): Ref => {
+  const rank = g.shape(x).length;
+  return g.b.permute(x, [...g.all(x).slice(0, -2), rank - 1, rank - 2]);
+};
+
+/** One matrix by many is one product of all of them, turned. */
+function turnedMatrices(g: Lowering, x: Ref, y: Ref): Ref {
+  const many = swapped(g, y), made = g.b.gemm(rows(g, many), g.b.permute(x, [1, 0]));
+  return swapped(g, g.b.reshape(made, [...g.shape(many).slice(0, -1), g.shape(x)[0]]));
+}
+
+/**
+ * libtorch's batches have one dimension. Operands that have more are looked at so where their strides allow it, and copied
+ * where not; backward finds them so, too.
+ */
+function batched(
+  g: Lowering,
+  operands: readonly Ref[],
+  batch: readonly number[],
+  strides: readonly (readonly number[])[],
+): Ref {
+  const [x, y] = operands.map((r, i) => {
+    const matrix = g.shape(r).slice(-2), wide = g.b.expand(r, [...batch, ...matrix]);
+    const steps = stretched(g.shape(r), strides[i] ?? rowMajor(g.shape(r)), batch);
+    return g.b.reshape(isOneStride(batch, steps) ? wide : g.b.copy(wide), [numelOf(batch), ...matrix]);
+  });
+  const made = g.b.gemm(x, y);
+  return g.b.reshape(made, [...batch, ...g.shape(made).slice(-2)]);
+}
+
+/** The strides of the dimensions in front, where those of one place are repeated. */
+const stretched = (
+  shape: readonly number[],
+  strides: readonly number[],
+  batch: readonly number[],
+): number[] =>
+  batch.map((size, d) => {
+    const own = d - batch.length + shape.length - 2;
+    return own < 0 || shape[own] !== size ? 0 : strides[own];
+  });
+
+function isOneStride(sizes: readonly number[], strides: readonly number[]): boolean {
+  const long = sizes.flatMap((size, d) => size > 1 ? [d] : []);
+  return long.every((d, i) => i === 0 || strides[long[i - 1]] === strides[d] * sizes[d]);
 }
 
 /** From this many scores of a head on, they are not written out. */
@@ -73,8 +129,8 @@ function attention(
   const shape = g.shape(q), tokens = shape.at(-2)!, keys = g.shape(k).at(-2)!;
   const fits = dropout === 0 && shape.length === 4 && mask === null && g.shape(v).at(-1) === shape.at(-1) &&
     g.shape(k).slice(0, 2).join() === shape.slice(0, 2).join();
-  if (fits && g.device === "cpu" && (g.exact || tokens * keys > MOST_SCORES)) {
-    return flash(g, q, k, v, causal, scale);
+  if (fits && g.device === "cpu" && tokens * keys > MOST_SCORES) {
+    return flash(g, [q, k, v], { causal, mask: null, scale });
   }
   const kernel = fits ? fusedKernel(g, shape, causal) : null;
   if (kernel !== null) return attended(g.b, kernel, [q, k, v], { causal, scale });
@@ -101,11 +157,15 @@ function fusedKernel(g: Lowering, shape: readonly number[], causal: boolean): Fu
   return kernel === "math" ? null : kernel;
 }
 
-function flash(g: Lowering, q: Ref, k: Ref, v: Ref, causal: boolean, scale: number | null): Ref {
+export function flash(
+  g: Lowering,
+  [q, k, v]: readonly Ref[],
+  { causal, mask, scale }: { causal: boolean; mask: Ref | null; scale: number | null },
+): Ref {
   return g.b.call(
     "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, " +
       "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
-    [{ ref: q }, { ref: k }, { ref: v }, 0, causal, null, scale],
+    [{ ref: q }, { ref: k }, { ref: v }, 0, causal, mask === null ? null : { ref: mask }, scale],
     g.shape(q),
   );
 }
@@ -145,7 +205,7 @@ function product(g: Lowering, x: Lettered, y: Lettered, out: readonly string[]):
   const [m, l] = [times(sizesOf(a, rows)), times(sizesOf(b, columns))];
   const left = g.b.reshape(ordered(g, a, [...batch, ...rows, ...over]), [n, m, k]);
   const right = g.b.reshape(ordered(g, b, [...batch, ...over, ...columns]), [n, k, l]);
-  const made = n === 1
+  const made = n === 1 && !g.exact // where libtorch takes a batch of one
     ? g.b.gemm(g.b.reshape(left, [m, k]), g.b.reshape(right, [k, l]))
     : g.b.gemm(left, right);
   const sizes = [...sizesOf(a, batch), ...sizesOf(a, rows), ...sizesOf(b, columns)];

@@ -187,7 +187,7 @@ export const SHAPE_RULES: Rules = {
   "squeeze.dim": reshaped,
   "squeeze.dims": reshaped,
   ravel: reshaped,
-  contiguous: same,
+  contiguous: (g, x: Ref) => g.exact && g.source?.dense === false && g.kind(x) === "f32" ? g.b.copy(x) : x,
   clone: same,
   alias: same,
   lift_fresh_copy: same,

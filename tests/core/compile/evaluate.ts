@@ -3,6 +3,7 @@ import { compile } from "../../../ffi/aten.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { add, scalar, sub } from "../../../ffi/make.ts";
 import * as ops from "../../../ffi/ops.ts";
+import { callOf } from "../../../ffi/operators.ts";
 import { parseSchema } from "../../../ffi/schema.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Graph, Node, Ref, TensorOrigin } from "../../../core/compile/graph.ts";
@@ -94,7 +95,7 @@ function valueOf(
     case "cat":
       return ops.cat(args, node.dim);
     case "call": {
-      const made = compile(parseSchema(node.schema), "aten")(...given(node.values, values));
+      const made = callOf(node.schema)(...given(node.values, values));
       calls.set(r, Array.isArray(made) ? made : [made]);
       return calls.get(r)![0];
     }
