@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { mlp } from "../../../../core/models/zoo/mlp.ts";
 import { createOptimizer, optimizersThat, traitsOf } from "../../../../core/train/optimizers.ts";
+import { groupedOptimizer } from "../../../../core/train/parameter_groups.ts";
 import { packParameters } from "../../../../core/train/arena.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
 import { sourceFiles } from "../../../../scripts/lib/source_files.ts";
@@ -73,6 +74,20 @@ for (const type of optimizersThat(({ perElement }) => perElement)) {
     assert(parts.state.every((slot) => slot.length === whole.weights.length));
   });
 }
+
+Deno.test("a group whose weights other ranks update keeps count of its steps and numbers here", () => {
+  const { root } = mlp({ inputs: 7, hidden: 9, layers: 1, outputs: 1 });
+  const arena = packParameters(root.namedParameters(), "cpu"),
+    groups = [1, 2, 2].map((factor) => ({ factor, waits: false }));
+  const { optimizer: chosen } =
+    settings("--optimizer", "asgd", "--set", "training.optimizer.lambd=0.1").training;
+  const made = groupedOptimizer(chosen, arena, { groups, of: [0, 0, 1, 0] });
+  for (let i = 0; i < 3; i++) made.step(0.1);
+  const [first, second, third] = made.groups!.numbers!;
+  assertEquals(made.groups!.steps, [3, 3, 3]);
+  assertEquals(third, second, "with the rate that it has on the other ranks");
+  assert(second.eta > first.eta && first.eta > 0, JSON.stringify([first, second]));
+});
 
 Deno.test("state that a setting asks for is counted, and what machine code can't do is left to libtorch", () => {
   for (
