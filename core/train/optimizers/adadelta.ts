@@ -1,6 +1,6 @@
 // Adadelta (Zeiler 2012): steps in the units of the weights, by running means of squared gradients and squared steps.
 import { add } from "../../../ffi/make.ts";
-import { div, mul, mul_, sqrt } from "../../../ffi/ops.ts";
+import { div_, mul_, sqrt } from "../../../ffi/ops.ts";
 import {
   addProduct_,
   descend_,
@@ -26,7 +26,7 @@ export const adadelta: OptimizerKind<"adadelta"> = {
           const g = withDecay(gradient, weights, weight_decay);
           addProduct_(mul_(squares, kept), g, g, fresh);
           const std = sqrt(add(squares, floor));
-          const delta = mul(div(sqrt(add(steps, floor)), std), g);
+          const delta = mul_(div_(sqrt(add(steps, floor)), std), g);
           addProduct_(mul_(steps, kept), delta, delta, fresh);
           descend_(weights, delta, rate);
         };

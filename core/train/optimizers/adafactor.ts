@@ -69,7 +69,7 @@ export const adafactor: OptimizerKind<"adafactor"> = {
                 const g = maximize ? neg(arena.gradients[i]) : arena.gradients[i];
                 const rate = Math.max(eps2, rootMeanSquare(p)) * rho;
                 if (weight_decay !== 0) mul_(p, shrunk);
-                const update = mul(rsqrt(clamp_(estimate(i, g, fresh), floorOfSquares)), g);
+                const update = mul_(rsqrt(clamp_(estimate(i, g, fresh), floorOfSquares)), g);
                 copy_(p, sub(p, update, rate / Math.max(1, rootMeanSquare(update, d))));
               })
             );

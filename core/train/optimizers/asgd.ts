@@ -1,7 +1,7 @@
 // Averaged stochastic gradient descent (Polyak and Juditsky 1992), as torch.optim has it: the mean of the weights is kept as ax, and
 // the rate of a step is chosen at the end of the one before.
 import { add, sub } from "../../../ffi/make.ts";
-import { copy_, mul, mul_ } from "../../../ffi/ops.ts";
+import { copy_, mul_ } from "../../../ffi/ops.ts";
 import { descend_, elementwise, numbersOn, openElementwise, withDecay } from "./elementwise.ts";
 import type { OptimizerKind } from "./optimizer.ts";
 
@@ -25,7 +25,7 @@ export const asgd: OptimizerKind<"asgd"> = {
         return (weights, gradient, mean) => {
           const g = withDecay(gradient, weights, weight_decay);
           descend_(mul_(weights, shrunk), g, eta);
-          copy_(mean, mu === 1 ? weights : add(mean, mul(sub(weights, mean), share)));
+          copy_(mean, mu === 1 ? weights : add(mean, mul_(sub(weights, mean), share)));
         };
       },
     });

@@ -1,6 +1,6 @@
 // RAdam (Liu et al. 2019): Adam that goes by its mean alone until the variance of its rates is known.
 import { add } from "../../../ffi/make.ts";
-import { div, lerp_, mul, mul_, reciprocal, sqrt } from "../../../ffi/ops.ts";
+import { div, lerp_, mul_, reciprocal, sqrt } from "../../../ffi/ops.ts";
 import {
   addProduct_,
   descend_,
@@ -43,7 +43,7 @@ export const radam: OptimizerKind<"radam"> = {
           const step = mul_(div(mean, correction), by);
           if (rectified === null) return descend_(weights, step, 1);
           const adaptive = mul_(reciprocal(add(sqrt(squares), floor)), root);
-          descend_(weights, mul(mul(step, adaptive), rectified), 1);
+          descend_(weights, mul_(mul_(step, adaptive), rectified), 1);
         };
       },
     });
