@@ -132,6 +132,9 @@ export const mean = aten("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor
 export const meanDim = aten(
   "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
 );
+export const linalgMatrixNorm = aten(
+  'linalg_matrix_norm.str_ord(Tensor self, str ord="fro", int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor',
+);
 export const variance = aten(
   "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
 );
@@ -304,6 +307,9 @@ export const foreachCopy_ = aten(
 export const foreachMul_ = aten("_foreach_mul_.Tensor(Tensor(a!)[] self, Tensor other) -> ()");
 export const foreachAddcmul_ = aten(
   "_foreach_addcmul_.Tensor(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> ()",
+);
+export const foreachAddcdiv_ = aten(
+  "_foreach_addcdiv_.Tensor(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> ()",
 );
 export const foreachSqrt = aten("_foreach_sqrt(Tensor[] self) -> Tensor[]");
 export const checkAndUnscale_ = aten(

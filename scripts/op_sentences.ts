@@ -88,6 +88,8 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   sum: "The sum of all elements, as a tensor without dimensions.",
   sumDim: "The sum over these dimensions, or over all for null; `keepdim` leaves them with size 1.",
   mean: "The mean of all elements, as a tensor without dimensions.",
+  linalgMatrixNorm:
+    'The norm of the matrices of two dimensions; `ord` is "fro", the root of the sum of squares, or "nuc".',
   meanDim: "The mean over these dimensions, or over all for null; `keepdim` leaves them with size 1.",
   variance: "The variance over these dimensions; divided by n - 1 if `unbiased`.",
   amax: "The largest value over these dimensions, or over all.",
@@ -184,6 +186,7 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   foreachCopy_: "Copies each tensor of `src` into that of `self` at its place.",
   foreachMul_: "Multiplies each tensor of the list by `other`, which has no dimensions, in place.",
   foreachAddcmul_: "Adds `scalars[i] * tensor1[i] * tensor2[i]` to each tensor of the list, in place.",
+  foreachAddcdiv_: "Adds `scalars[i] * tensor1[i] / tensor2[i]` to each tensor of the list, in place.",
   foreachSqrt: "The square roots of each tensor of the list.",
   checkAndUnscale_: "Multiplies gradients by `invScale` and sets `foundInf` to 1 where one is not finite.",
   updateLossScale_:

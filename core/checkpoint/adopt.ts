@@ -90,12 +90,10 @@ function optimizerOf(
     .find((one) => field(one, "state") instanceof Map && Array.isArray(field(one, "param_groups")));
   const state = field(found, "state"), groups = field(found, "param_groups");
   if (!(state instanceof Map) || !Array.isArray(groups) || state.size === 0) return null;
-  const order = orderOf(groups, names);
+  const order = orderOf(groups, state, names, optimizer);
   const why = typeof order === "string"
     ? order
-    : [...optimizer.slots.keys()].map((slot) => lacking(state, order, names, slot)).find((one) =>
-      one !== null
-    );
+    : [...optimizer.slots].map((slot) => lacking(state, order, names, slot)).find((one) => one !== null);
   if (typeof order !== "string" && why === undefined) {
     const entries = names.map((_, i) => state.get(order[i]) ?? null);
     const steps = wholeNumber(number(field(entries[0], "step"))) ?? 1; // SGD counts no steps: it has begun.
@@ -109,14 +107,21 @@ function optimizerOf(
   );
 }
 
+type Optimizer = Adopter["parts"]["optimizer"];
+
 /** PyTorch numbers the parameters through all groups. A text is the reason why there is no order. */
-function orderOf(groups: readonly Value[], names: readonly string[]): Key[] | string {
+function orderOf(
+  groups: readonly Value[],
+  state: Map<Key, Value>,
+  names: readonly string[],
+  optimizer: Optimizer,
+): Key[] | string {
   const list = (name: string) =>
-    groups.flatMap((group) => {
+    groups.map((group) => {
       const items = field(group, name);
       return Array.isArray(items) ? items as Key[] : [];
     });
-  const ids = list("params"), listed = list("param_names");
+  const members = list("params"), ids = members.flat(), listed = list("param_names").flat();
   if (ids.length !== names.length) {
     return `it is of ${formatPlural(ids.length, "parameter")}, and the model has ${names.length}`;
   }
@@ -125,16 +130,64 @@ function orderOf(groups: readonly Value[], names: readonly string[]): Key[] | st
     const unknown = names.find((name) => !byName.has(name));
     return unknown === undefined ? names.map((name) => byName.get(name)!) : `it does not name ${unknown}`;
   }
-  return groups.length === 1 ? ids : `it has ${groups.length} groups of parameters without names`;
+  return groups.length === 1 || optimizer.slots.size === 0
+    ? ids
+    : orderByShapes(members, state, names.length, optimizer);
+}
+
+/** Many groups of layers that are alike have more ways than can be looked at. */
+const MOST_PLACES = 100_000;
+
+/**
+ * Scripts without names make their groups in the model's order, the matrices in one and the rest in another, say: the only way of
+ * putting the groups together that has the shapes of this model's parameters.
+ */
+function orderByShapes(
+  members: readonly (readonly Key[])[],
+  state: Map<Key, Value>,
+  count: number,
+  { slots }: Optimizer,
+): Key[] | string {
+  const fits = (id: Key, i: number) =>
+    [...slots].every(([slot, { [i]: { shape, numel } }]) => {
+      const data = field(state.get(id), slot);
+      return numel === 0 || data instanceof TensorData && data.shape.join() === shape.join();
+    });
+  const taken = members.map(() => 0), order: Key[] = [], found: Key[][] = [], vain = new Set<string>();
+  let looked = 0;
+  const go = (): void => {
+    if (order.length === count) return void found.push([...order]);
+    const place = taken.join();
+    if (vain.has(place) || looked++ > MOST_PLACES) return;
+    const before = found.length;
+    for (const [g, own] of members.entries()) {
+      const id = own[taken[g]];
+      if (id === undefined || !fits(id, order.length) || found.length > 1) continue;
+      taken[g]++;
+      order.push(id);
+      go();
+      order.pop();
+      taken[g]--;
+    }
+    if (found.length === before) vain.add(place);
+  };
+  go();
+  const groups = `it has ${members.length} groups of parameters without names`;
+  if (found.length === 1 && looked <= MOST_PLACES) return found[0];
+  return found.length === 0
+    ? `${groups}, which don't fit this model's`
+    : `${groups}, and shapes leave open which are which`;
 }
 
 function lacking(
   state: Map<Key, Value>,
   order: readonly Key[],
   names: readonly string[],
-  slot: string,
+  [slot, tensors]: readonly [string, readonly { readonly numel: number }[]],
 ): string | null {
-  const at = names.findIndex((_, i) => !(field(state.get(order[i]), slot) instanceof TensorData));
+  const at = names.findIndex((_, i) =>
+    tensors[i].numel > 0 && !(field(state.get(order[i]), slot) instanceof TensorData)
+  );
   if (at < 0) return null;
   const entry = state.get(order[at]);
   const has = entry instanceof Map ? [...entry.keys()].map(String).join(", ") : "nothing";

@@ -35,12 +35,19 @@ export function matchOptimizer(
   const put = (copy: Copy) => {
     parts.optimizer.steps = steps;
     const own = parts.optimizer.groups;
-    if (own) own.steps = own.factors.map((_, g) => stepOf(state.get(numbers[own.of.indexOf(g)])) ?? steps);
+    if (own) {
+      own.steps = own.factors.map((_, g) => numberIn(state.get(numbers[own.of.indexOf(g)]), "step") ?? steps);
+    }
+    numbersBeside(parts.optimizer).forEach((values, g) => {
+      const entry = state.get(numbers[own ? own.of.indexOf(g) : 0]);
+      for (const name of Object.keys(values)) values[name] = numberIn(entry, name) ?? values[name];
+    });
     for (const [t, data] of found) copy(t, data);
   };
   if (state.size === 0) return { put };
   parts.names.forEach((name, i) => {
     for (const [slot, tensors] of parts.optimizer.slots) {
+      if (tensors[i].numel === 0) continue; // this parameter does without
       const data = field(state.get(numbers[i]), slot);
       const shape = tensors[i].shape.join(", ");
       if (!(data instanceof TensorData) || data.shape.join(", ") !== shape) {
@@ -57,24 +64,32 @@ export function matchOptimizer(
   return { put, notice: leftOut([...state.values()], parts.optimizer, path) };
 }
 
+/** The numbers beside the slots: each group's, or of all parameters; none where the optimizer has no such. */
+export const numbersBeside = (
+  { numbers, groups }: StateParts["optimizer"],
+): readonly Record<string, number>[] => groups ? groups.numbers ?? [] : numbers ? [numbers] : [];
+
 /** Python's optimizers keep more where they were told to: what is lost changes the steps. */
 function leftOut(
   entries: readonly Value[],
-  { type, slots }: StateParts["optimizer"],
+  optimizer: StateParts["optimizer"],
   path: string,
 ): string | undefined {
   const names = new Set(
     entries.flatMap((entry) => entry instanceof Map ? [...entry.keys()].map(String) : []),
   );
+  const kept = new Set(["step", ...optimizer.slots.keys(), ...numbersBeside(optimizer).flatMap(Object.keys)]);
   const lost = [...names].filter((name) =>
-    name !== "step" && !slots.has(name) && entries.some((entry) => field(entry, name) instanceof TensorData)
+    !kept.has(name) && entries.some((entry) => field(entry, name) instanceof TensorData)
   );
   if (lost.length === 0) return undefined;
   const meaning = lost.includes(LARGEST)
-    ? ` It is amsgrad's, which hpctrain has not: from here on steps are divided by the mean of the squared gradients and not ` +
-      "by the largest that it was, so they may be longer."
+    ? " It is amsgrad's, which --set training.optimizer.amsgrad=true goes on with: without it steps are divided by the mean of " +
+      "the squared gradients and not by the largest that it was, so they may be longer."
     : " From here on the steps are those of this command's optimizer without it.";
-  return `Warning: ${type} here keeps no ${lost.join(", ")}, which ${path} has: it is left out.${meaning}`;
+  return `Warning: ${optimizer.type} here keeps no ${
+    lost.join(", ")
+  }, which ${path} has: it is left out.${meaning}`;
 }
 
 const LARGEST = "max_exp_avg_sq";
@@ -90,10 +105,11 @@ function numbersOf(groups: readonly Value[], names: readonly string[]): number[]
   return names.map((name, i) => listed.size === 0 ? i : listed.get(name) ?? NaN);
 }
 
-function stepOf(entry: Value | undefined): number | null {
-  const step = field(entry, "step");
-  if (!(step instanceof TensorData) || step.dtype !== "f32" || step.numel !== 1) return null;
-  return new Float32Array(tensorBytes(step).slice().buffer)[0];
+/** Null where the entry has no tensor of one number under this name. */
+function numberIn(entry: Value | undefined, name: string): number | null {
+  const value = field(entry, name);
+  if (!(value instanceof TensorData) || value.dtype !== "f32" || value.numel !== 1) return null;
+  return new Float32Array(tensorBytes(value).slice().buffer)[0];
 }
 
 /** Older versions wrote it as the scheduler's. */

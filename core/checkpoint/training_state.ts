@@ -9,7 +9,7 @@ import { UserError } from "../base/errors.ts";
 import type { BestPlace } from "./best_files.ts";
 import { isAdapter, mergeAdapters } from "./adapters.ts";
 import { type Positions, resampledPositions } from "./positions.ts";
-import { matchOptimizer } from "./optimizer_state.ts";
+import { matchOptimizer, numbersBeside } from "./optimizer_state.ts";
 import { knownNames } from "./known_names.ts";
 import { compareStateDicts, findStateDict, type Fresh, leaveOut, withoutWrappers } from "./state_dict.ts";
 
@@ -74,13 +74,16 @@ export interface StateParts {
   readonly optimizer: {
     readonly type: string;
     steps: number;
+    /** A parameter that has no such state has a tensor without elements. */
     readonly slots: ReadonlyMap<string, readonly Tensor[]>;
+    readonly numbers?: Record<string, number>;
     readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
     /** Present where parameters have rates or beginnings of their own. */
     readonly groups?: {
       readonly of: readonly number[];
       readonly factors: readonly number[];
       steps: readonly number[];
+      readonly numbers?: readonly Record<string, number>[];
     };
   };
   readonly scaler: { scale: number; goodSteps: number; skipped: number } | null;
@@ -214,9 +217,10 @@ function optimizerTree(
   const state = new Map<number, Value>(), { groups } = optimizer;
   if (optimizer.steps > 0 && optimizer.slots.size > 0) {
     names.forEach((_, i) => {
-      const entry = dict(
-        Object.fromEntries([...optimizer.slots].map(([slot, tensors]) => [slot, data(tensors[i])])),
-      );
+      const own = [...optimizer.slots].filter(([, tensors]) => tensors[i].numel > 0);
+      const entry = dict(Object.fromEntries(own.map(([slot, tensors]) => [slot, data(tensors[i])])));
+      const numbers = numbersBeside(optimizer)[groups ? groups.of[i] : 0] ?? {};
+      for (const [name, value] of Object.entries(numbers)) entry.set(name, scalarData(value));
       const steps = groups ? groups.steps[groups.of[i]] : optimizer.steps;
       if (optimizer.type !== "sgd" || groups) entry.set("step", scalarData(steps));
       state.set(i, entry);

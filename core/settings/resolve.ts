@@ -7,6 +7,7 @@ import { type Assignment, formatOrigin, fromData, isTyped, Mistakes, type Origin
 import { ADDED, loadSite, settingsOfSite, type Site } from "./sites.ts";
 import { loadPreset, type Preset } from "./presets.ts";
 import { COUNTS, readsFiles } from "./counts.ts";
+import { OPTIMIZER_DEFAULTS } from "./sections/optimizer.ts";
 import { ALL_SAMPLES } from "./sections/data.ts";
 import { AUTO_BATCH } from "./sections/training.ts";
 import {
@@ -116,6 +117,9 @@ export function resolveSettings(request: SettingsRequest): Resolved {
       }
     }
   }
+  if (!program) {
+    for (const path of defaultsOfOptimizer(config, origin)) given.delete(path);
+  }
   const rate = origin(RATE);
   if (isTyped(rate) && !isTyped(origin(SCALING)) && config.training.lr_scaling !== "none") {
     apply([{ path: SCALING, value: "none", origin: rate, implied: true }]);
@@ -149,6 +153,19 @@ export function resolveSettings(request: SettingsRequest): Resolved {
 
 /** A typed rate is the rate that is used: a preset's scaling is for its own. */
 const RATE = "training.optimizer.learning_rate", SCALING = "training.lr_scaling";
+
+const OPTIMIZER = "training.optimizer.type";
+
+/** The optimizer's own defaults stand where nobody gave another value; a preset's are for the preset's optimizer. */
+function defaultsOfOptimizer(config: Config, origin: (path: string) => Origin): string[] {
+  const { optimizer } = config.training, chosen = origin(OPTIMIZER).kind !== "preset";
+  return Object.entries(OPTIMIZER_DEFAULTS[optimizer.type] ?? {}).flatMap(([name, value]) => {
+    const path = `training.optimizer.${name}`, { kind } = origin(path);
+    if (kind !== "default" && !(kind === "preset" && chosen)) return [];
+    writeSetting(config, path, value);
+    return [path];
+  });
+}
 
 const RUN_NAME = "output.run_name", DISPLAY_NAME = "wandb.run_name";
 

@@ -2,12 +2,21 @@
 import type { Config } from "../settings/settings.ts";
 import type { Module } from "../models/nn/module.ts";
 import type { Arena } from "./arena.ts";
+import { adadelta } from "./optimizers/adadelta.ts";
+import { adafactor } from "./optimizers/adafactor.ts";
+import { adagrad } from "./optimizers/adagrad.ts";
 import { adam } from "./optimizers/adam.ts";
+import { adamax } from "./optimizers/adamax.ts";
+import { asgd } from "./optimizers/asgd.ts";
 import type { Amp } from "./precision.ts";
 import { lamb } from "./optimizers/lamb.ts";
 import { lion } from "./optimizers/lion.ts";
 import { muon } from "./optimizers/muon.ts";
 import type { Optimizer, OptimizerKind, OptimizerSettings, Traits } from "./optimizers/optimizer.ts";
+import { nadam } from "./optimizers/nadam.ts";
+import { radam } from "./optimizers/radam.ts";
+import { rmsprop } from "./optimizers/rmsprop.ts";
+import { rprop } from "./optimizers/rprop.ts";
 import { scheduleFree } from "./optimizers/schedule_free.ts";
 import { sgd } from "./optimizers/sgd.ts";
 
@@ -19,6 +28,15 @@ const OPTIMIZERS: { readonly [T in OptimizerSettings["type"]]: OptimizerKind<T> 
   lion,
   muon,
   schedule_free: scheduleFree,
+  adadelta,
+  adafactor,
+  adagrad,
+  adamax,
+  asgd,
+  nadam,
+  radam,
+  rmsprop,
+  rprop,
 };
 
 /** An optimizer for this arena's parameters, which are of the modules below `root`. */

@@ -76,6 +76,7 @@ export function groupedOptimizer(
       members.forEach((at, i) => (own.gradients as Tensor[])[i] = arena.gradients[at]);
     }
   };
+  const numbers = parts.flatMap(({ optimizer: { numbers } }) => numbers ? [numbers] : []);
   const updates = parts.every(({ optimizer }) => optimizer.onDevice !== undefined);
   const rate = updates ? keep(longLivedZeros([], { device: arena.flat.device })) : null;
   return {
@@ -98,6 +99,7 @@ export function groupedOptimizer(
       set steps(steps) {
         parts.forEach(({ optimizer }, i) => optimizer.steps = steps[i]);
       },
+      ...(numbers.length > 0 && { numbers }),
       wait(on) {
         waiting = on;
       },
@@ -106,8 +108,9 @@ export function groupedOptimizer(
       taken++;
       gather();
       for (const { optimizer, factor, members } of active()) {
-        if (members.length > 0) optimizer.step(lr * factor, found);
-        else optimizer.steps++; // another rank updates this group
+        // Where another rank updates this group, its numbers are kept here all the same.
+        if (members.length > 0 || optimizer.numbers) optimizer.step(lr * factor, found);
+        else optimizer.steps++;
       }
     },
     ...(rate !== null && {

@@ -12,6 +12,7 @@ import { itemsOf, type MicroBatch, type Share } from "./micro_batch.ts";
 import { type Account, byPart, ownWork, type Spent, spentBetween, type TimeMark } from "../run/account.ts";
 import type { RanksEvent } from "../run/events.ts";
 import type { Arena } from "./arena.ts";
+import { numbersBeside } from "../checkpoint/optimizer_state.ts";
 import { type Cursor, type StateParts, tensorsOf } from "../checkpoint/training_state.ts";
 import { digest } from "../data/arrays/remembered.ts";
 import { UserError } from "../base/errors.ts";
@@ -185,6 +186,7 @@ export function startAsFirst(
         cursor,
         steps: optimizer.steps,
         groups: optimizer.groups?.steps,
+        numbers: numbersBeside(optimizer),
         scaler: scaler && scaleOf(scaler),
         averaged: swa?.averaged ?? 0,
       }
@@ -194,6 +196,7 @@ export function startAsFirst(
   if (first === null) throw new Error("internal: rank 0 sent no start.");
   optimizer.steps = first.steps;
   if (optimizer.groups && first.groups) optimizer.groups.steps = first.groups;
+  numbersBeside(optimizer).forEach((numbers, i) => Object.assign(numbers, first.numbers[i]));
   if (scaler) Object.assign(scaler, first.scaler);
   if (swa) swa.averaged = first.averaged;
   const flat = new Set(arena.parameters); // these are views of the arena

@@ -38,7 +38,9 @@ export function openWeightUpdate(
   const choice = compiler && !pass.onGpu
     ? choiceFor(training, mode!, { alone: team === null, batches }, reports.line)
     : null;
-  let why = "only those of adamw, adam and sgd are compiled, with one learning rate for all weights";
+  let why =
+    "only those of adamw, adam and sgd are compiled, with one learning rate for all weights and without amsgrad, " +
+    "maximize and dampening";
   const optimizer = fast && zero === null
     ? fast.update(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
     : ordinary;

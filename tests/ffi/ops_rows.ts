@@ -75,6 +75,7 @@ const arithmetic: Record<string, Row[]> = {
   sumDim: [[x(2, 3), [1]], [x(2, 3), null], [x(2, 3), [0, 1], true, "f64"]],
   sum: [[x(2, 3)], [as("bool", bool(1, 1, 0))], [x(3), "f64"]],
   mean: [[x(2, 3)], [i64(1, 2), "f32"]],
+  linalgMatrixNorm: [[x(3, 4), "fro", [-2, -1], true], [x(2, 3, 4), "fro", [0, 2]]],
   meanDim: [[x(2, 3), [0], true]],
   variance: [[x(2, 3), [1]], [x(2, 3), null, false, true]],
   amax: [[x(2, 3)], [x(2, 3), [1], true]],
@@ -210,6 +211,7 @@ const training: Record<string, Row[]> = {
   foreachCopy_: [[[x(3), x(2)], [y(3), y(2)]]],
   foreachMul_: [[[x(3), x(2)], scalar(0.5)]],
   foreachAddcmul_: [[[x(3), x(2)], [y(3), y(2)], [positive(1), positive(2)], f32(1, 0.5)]],
+  foreachAddcdiv_: [[[x(3), x(2)], [y(3), y(2)], [positive(3), positive(2)], f32(1, 0.5)]],
   foreachSqrt: [[[positive(3), positive(2)]]],
   checkAndUnscale_: [
     [[x(3), x(2)], f32(0), f32(0.5)],

@@ -18,11 +18,12 @@ const FROZEN = ["--freeze=transformer.wpe,transformer.h.0.*.weight", "--lr-for=*
 Deno.test("frozen parameters and rates by name and depth: 2 ranks and --zero 1 have the numbers of one rank", () =>
   inTemp(async (cwd) => {
     const mpi = openMpi();
-    const cases = [["waits", [...GPT, ...FURTHER], ["--zero=1"]], [
-      "stays",
-      [...GPT, ...FROZEN],
-      [],
-    ]] as const;
+    const cases = [
+      ["waits", [...GPT, ...FURTHER], ["--zero=1"]],
+      ["stays", [...GPT, ...FROZEN], []],
+      // A rank without a part of a group keeps count of its rates.
+      ["averages", [...GPT, ...FURTHER, "--optimizer=asgd", "--set=training.optimizer.t0=2"], ["--zero=1"]],
+    ] as const;
     for (const [way, flags, more] of cases) {
       await trained(cwd, way, 1, flags, { mpi });
       await trained(cwd, `${way}-two`, 2, [...flags, ...more], { mpi });

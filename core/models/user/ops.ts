@@ -184,6 +184,8 @@ const sumDim: (self: Tensor, dim: readonly number[] | null, keepdim?: boolean, d
 const mean: (self: Tensor, dtype?: DType | null) => Tensor = own.mean;
 /** The mean over these dimensions, or over all for null; `keepdim` leaves them with size 1. */
 const meanDim: (self: Tensor, dim: readonly number[] | null, keepdim?: boolean, dtype?: DType | null) => Tensor = own.meanDim;
+/** The norm of the matrices of two dimensions; `ord` is "fro", the root of the sum of squares, or "nuc". */
+const linalgMatrixNorm: (self: Tensor, ord?: string, dim?: readonly number[], keepdim?: boolean, dtype?: DType | null) => Tensor = own.linalgMatrixNorm;
 /** The variance over these dimensions; divided by n - 1 if `unbiased`. */
 const variance: (self: Tensor, dim: readonly number[] | null, unbiased?: boolean, keepdim?: boolean) => Tensor = own.variance;
 /** The largest value over these dimensions, or over all. */
@@ -367,6 +369,8 @@ const foreachCopy_: (self: readonly Tensor[], src: readonly Tensor[], nonBlockin
 const foreachMul_: (self: readonly Tensor[], other: Tensor) => void = own.foreachMul_;
 /** Adds `scalars[i] * tensor1[i] * tensor2[i]` to each tensor of the list, in place. */
 const foreachAddcmul_: (self: readonly Tensor[], tensor1: readonly Tensor[], tensor2: readonly Tensor[], scalars: Tensor) => void = own.foreachAddcmul_;
+/** Adds `scalars[i] * tensor1[i] / tensor2[i]` to each tensor of the list, in place. */
+const foreachAddcdiv_: (self: readonly Tensor[], tensor1: readonly Tensor[], tensor2: readonly Tensor[], scalars: Tensor) => void = own.foreachAddcdiv_;
 /** The square roots of each tensor of the list. */
 const foreachSqrt: (self: readonly Tensor[]) => Tensor[] = own.foreachSqrt;
 /** Multiplies gradients by `invScale` and sets `foundInf` to 1 where one is not finite. */
@@ -397,17 +401,17 @@ export {
   roll, pad, reflectionPad2d, replicationPad2d, asStrided, viewAsReal, viewAsComplex, real, toDtype,
   toCopy, pinMemory, isPinned, mul, mul_, div, div_, neg, exp, log, log1p, expm1, sqrt, rsqrt,
   reciprocal, abs, square, sign, sin, cos, tanh, sigmoid, asinh, erf, erfinv, erfinv_, floor, pow,
-  maximum, minimum, clamp, clamp_, lerp_, sum, sumDim, mean, meanDim, variance, amax, amin, argmax,
-  maxValue, minValue, allTrue, anyTrue, isfinite, isnan, eq, ne, gt, ge, lt, le, where, maskedFill,
-  logicalAnd, logicalNot, topk, gather, indexSelect, scatterAdd_, indexCopy_, cumsum, dot, matmul, mm,
-  bmm, linear, sort, conv1d, conv2d, conv3d, convTranspose1d, convTranspose2d, convTranspose3d,
-  batchNorm, layerNorm, groupNorm, rmsNorm, embedding, dropout, scaledDotProductAttention, maxPool1d,
-  maxPool2d, maxPool3d, avgPool1d, avgPool2d, avgPool3d, adaptiveAvgPool1d, adaptiveAvgPool2d,
-  adaptiveAvgPool3d, relu, relu_, prelu, gelu, silu, mish, hardswish, hardsigmoid, logSigmoid,
-  softmax, logSoftmax, upsampleNearest1d, upsampleNearest2d, upsampleNearest3d, upsampleBilinear2d,
-  upsampleTrilinear3d, upsampleLinear1d, pixelShuffle, crossEntropyLoss, mseLoss, l1Loss, huberLoss,
-  bceWithLogits, bce, fusedAdamW_, fusedAdamWByTensor_, fusedAdamByTensor_, fusedSgdByTensor_,
-  fusedAdam_, fusedSgd_, foreachZero_, foreachCopy_, foreachMul_, foreachAddcmul_, foreachSqrt,
-  checkAndUnscale_, updateLossScale_, fftFftn, fftIfftn, fftRfft2, fftIrfft2, fftFft2, fftIfft2,
-  fftRfftn, fftIrfftn
+  maximum, minimum, clamp, clamp_, lerp_, sum, sumDim, mean, meanDim, linalgMatrixNorm, variance,
+  amax, amin, argmax, maxValue, minValue, allTrue, anyTrue, isfinite, isnan, eq, ne, gt, ge, lt, le,
+  where, maskedFill, logicalAnd, logicalNot, topk, gather, indexSelect, scatterAdd_, indexCopy_,
+  cumsum, dot, matmul, mm, bmm, linear, sort, conv1d, conv2d, conv3d, convTranspose1d,
+  convTranspose2d, convTranspose3d, batchNorm, layerNorm, groupNorm, rmsNorm, embedding, dropout,
+  scaledDotProductAttention, maxPool1d, maxPool2d, maxPool3d, avgPool1d, avgPool2d, avgPool3d,
+  adaptiveAvgPool1d, adaptiveAvgPool2d, adaptiveAvgPool3d, relu, relu_, prelu, gelu, silu, mish,
+  hardswish, hardsigmoid, logSigmoid, softmax, logSoftmax, upsampleNearest1d, upsampleNearest2d,
+  upsampleNearest3d, upsampleBilinear2d, upsampleTrilinear3d, upsampleLinear1d, pixelShuffle,
+  crossEntropyLoss, mseLoss, l1Loss, huberLoss, bceWithLogits, bce, fusedAdamW_, fusedAdamWByTensor_,
+  fusedAdamByTensor_, fusedSgdByTensor_, fusedAdam_, fusedSgd_, foreachZero_, foreachCopy_,
+  foreachMul_, foreachAddcmul_, foreachAddcdiv_, foreachSqrt, checkAndUnscale_, updateLossScale_,
+  fftFftn, fftIfftn, fftRfft2, fftIrfft2, fftFft2, fftIfft2, fftRfftn, fftIrfftn
 };

@@ -2,24 +2,46 @@
 // them.
 import { bool, choice, duration, float, int, list } from "../setting.ts";
 
-const ADAM = ["weight_decay", "beta1", "beta2", "eps"] as const;
+const BETAS = ["weight_decay", "beta1", "beta2", "eps"] as const;
 
 /**
  * The optimizers, with the settings that each of them reads beside its learning rate. An optimizer is given no others; the help's
  * exceptions and a run's warning of settings that have no effect are made of it.
  */
 export const OPTIMIZER_READS = {
-  adamw: ADAM,
-  adam: ADAM,
-  sgd: ["weight_decay", "momentum", "nesterov"],
-  lamb: ADAM,
+  adamw: [...BETAS, "amsgrad", "maximize"],
+  adam: [...BETAS, "amsgrad", "maximize"],
+  sgd: ["weight_decay", "momentum", "nesterov", "dampening", "maximize"],
+  lamb: BETAS,
   lion: ["weight_decay", "beta1", "lion_beta2"],
-  muon: [...ADAM, "muon_momentum"],
-  schedule_free: ADAM,
+  muon: [...BETAS, "muon_momentum"],
+  schedule_free: BETAS,
+  adadelta: ["weight_decay", "rho", "eps", "maximize"],
+  adafactor: ["weight_decay", "beta2_decay", "eps1", "eps2", "d", "maximize"],
+  adagrad: ["weight_decay", "lr_decay", "initial_accumulator_value", "eps", "maximize"],
+  adamax: [...BETAS, "maximize"],
+  asgd: ["weight_decay", "lambd", "alpha", "t0", "maximize"],
+  nadam: [...BETAS, "momentum_decay", "decoupled_weight_decay", "maximize"],
+  radam: [...BETAS, "decoupled_weight_decay", "maximize"],
+  rmsprop: ["weight_decay", "alpha", "eps", "momentum", "centered", "maximize"],
+  rprop: ["etaminus", "etaplus", "step_size_min", "step_size_max", "maximize"],
 } as const;
 
 type OptimizerName = keyof typeof OPTIMIZER_READS;
 type Own = typeof OPTIMIZER_READS[OptimizerName][number];
+
+/** torch.optim's defaults of an optimizer, where they are not those of the settings. */
+export const OPTIMIZER_DEFAULTS: { readonly [T in OptimizerName]?: Readonly<Record<string, number>> } = {
+  adadelta: { learning_rate: 1, weight_decay: 0, eps: 1e-6 },
+  adafactor: { learning_rate: 0.01, weight_decay: 0 },
+  adagrad: { learning_rate: 0.01, weight_decay: 0, eps: 1e-10 },
+  adamax: { learning_rate: 0.002, weight_decay: 0 },
+  asgd: { learning_rate: 0.01, weight_decay: 0, alpha: 0.75 },
+  nadam: { learning_rate: 0.002, weight_decay: 0 },
+  radam: { learning_rate: 0.001, weight_decay: 0 },
+  rmsprop: { learning_rate: 0.01, weight_decay: 0, momentum: 0 },
+  rprop: { learning_rate: 0.01 },
+};
 
 const OPTIMIZER_NAMES = Object.keys(OPTIMIZER_READS) as OptimizerName[];
 
@@ -41,12 +63,36 @@ const SCHEDULER_NAMES = Object.keys(SCHEDULER_READS) as SchedulerName[];
 function namesThatRead(table: Readonly<Record<string, readonly string[]>>, setting: string): string {
   const names = Object.keys(table), reads = (name: string) => table[name].includes(setting);
   const some = names.filter(reads), others = names.filter((name) => !reads(name));
-  return others.length < some.length ? `all but ${others.join(" and ")}` : some.join(" and ");
+  if (others.length === 0) return "all";
+  return others.length < some.length ? `all but ${together(others)}` : together(some);
+}
+
+/** "a, b and c" */
+const together = (names: readonly string[]): string => names.join(", ").replace(/, (?=\w+$)/, " and ");
+
+/** ", 0.01 for rmsprop and rprop": what it is by default there. */
+function ownDefaults(setting: string): string {
+  const of = new Map<number, string[]>();
+  for (const [name, { [setting]: value }] of Object.entries(OPTIMIZER_DEFAULTS)) {
+    if (value !== undefined) of.set(value, [...of.get(value) ?? [], name]);
+  }
+  return [...of].map(([value, names]) => `, ${value} for ${together(names)}`).join("");
 }
 
 const readers = (setting: Own): string => namesThatRead(OPTIMIZER_READS, setting);
 const followers = (setting: typeof SCHEDULER_READS[SchedulerName][number]): string =>
   namesThatRead(SCHEDULER_READS, setting);
+
+const SPARSE =
+  "Its gradients are sparse, and all gradients are dense here: take adam, which does the same with them.";
+const CLOSURES =
+  "It evaluates a batch many times in a step, and a step here has one forward and one backward: take adamw, or rprop for " +
+  "gradients of all samples at once.";
+
+const NOT_HERE = {
+  ...{ SparseAdam: SPARSE, sparse_adam: SPARSE, sparseadam: SPARSE },
+  ...{ LBFGS: CLOSURES, lbfgs: CLOSURES },
+};
 
 export const optimizer = {
   type: choice(OPTIMIZER_NAMES, "adamw", {
@@ -55,7 +101,12 @@ export const optimizer = {
     common: true,
     aliases: ["training.optimizer"],
     words: { adamw_torch: "adamw", adamw_torch_fused: "adamw", schedule_free_adamw: "schedule_free" },
+    unlike: NOT_HERE,
     about: {
+      adafactor: "keeps the second moment of a matrix as a row and a column",
+      adagrad: "rates fall with the sum of squared gradients",
+      asgd: "SGD that keeps the mean of its weights as ax",
+      rprop: "a step for each weight, for gradients of all samples at once",
       muon: "makes the update of hidden matrices orthogonal; all other parameters have adamw",
       schedule_free: "AdamW that evaluates a mean of its weights, with --scheduler constant",
     },
@@ -69,7 +120,7 @@ export const optimizer = {
     spellings: ["learning-rate"],
     common: true,
     aliases: ["training.lr", "training.learning_rate", "training.optimizer.lr"],
-    help: "highest learning rate, before lr_scaling",
+    help: `highest learning rate, before lr_scaling${ownDefaults("learning_rate")}`,
   }),
   weight_decay: float(0.01, {
     min: 0,
@@ -77,14 +128,17 @@ export const optimizer = {
     flag: "weight-decay",
     common: true,
     aliases: ["training.weight_decay"],
-    help: "decoupled for adamw, lamb, lion, muon and schedule_free, added to the gradient for adam and sgd",
+    help:
+      `decoupled for adamw, lamb, lion, muon, schedule_free and adafactor, added to the gradient for others (${
+        readers("weight_decay")
+      })${ownDefaults("weight_decay")}`,
   }),
   momentum: float(0.9, {
     min: 0,
     max: 1,
     below: true,
     flag: "momentum",
-    help: `momentum (${readers("momentum")})`,
+    help: `momentum (${readers("momentum")})${ownDefaults("momentum")}`,
   }),
   nesterov: bool(false, { flag: "nesterov", help: `Nesterov's momentum (${readers("nesterov")})` }),
   beta1: float(0.9, {
@@ -105,7 +159,7 @@ export const optimizer = {
     min: 0,
     max: 1,
     spellings: ["adam-epsilon"],
-    help: `added to the denominator (${readers("eps")})`,
+    help: `added to the denominator (${readers("eps")})${ownDefaults("eps")}`,
   }),
   lion_beta2: float(0.99, {
     min: 0,
@@ -119,6 +173,72 @@ export const optimizer = {
     below: true,
     help: `momentum of the hidden matrices (${readers("muon_momentum")})`,
   }),
+  maximize: bool(false, { help: `steps climb: the objective grows (${readers("maximize")})` }),
+  amsgrad: bool(false, {
+    help: `the denominator has the largest second moment so far, not the last (${readers("amsgrad")})`,
+  }),
+  dampening: float(0, {
+    min: 0,
+    max: 1,
+    help: `share of the gradient that does not go into the momentum (${readers("dampening")})`,
+  }),
+  alpha: float(0.99, {
+    min: 0,
+    max: 1e6,
+    help: `rmsprop: decay of the mean of squared gradients; asgd: power by which rates fall${
+      ownDefaults("alpha")
+    }`,
+  }),
+  centered: bool(false, {
+    help: `divides by the gradient's variance, not its square (${readers("centered")})`,
+  }),
+  rho: float(0.9, { min: 0, max: 1, help: `decay of the means of squares (${readers("rho")})` }),
+  lr_decay: float(0, {
+    min: 0,
+    max: 1e6,
+    help: `fall of the learning rate from step to step (${readers("lr_decay")})`,
+  }),
+  initial_accumulator_value: float(0, {
+    min: 0,
+    max: 1e6,
+    help: `what the sum of squares begins with (${readers("initial_accumulator_value")})`,
+  }),
+  lambd: float(1e-4, { min: 0, max: 1e6, help: `decay of weights and rates (${readers("lambd")})` }),
+  t0: float(1e6, { min: 0, max: 1e12, help: `step from which on weights are averaged (${readers("t0")})` }),
+  momentum_decay: float(4e-3, {
+    min: 0,
+    max: 1e6,
+    help: `how soon the momentum reaches beta1 (${readers("momentum_decay")})`,
+  }),
+  decoupled_weight_decay: bool(false, {
+    help: `weight decay as in adamw (${readers("decoupled_weight_decay")})`,
+  }),
+  etaminus: float(0.5, {
+    ...{ min: 0, max: 1, above: true, below: true },
+    help: `factor of a step whose gradient turned (${readers("etaminus")})`,
+  }),
+  etaplus: float(1.2, {
+    ...{ min: 1, max: 1e6, above: true },
+    help: `factor of a step whose gradient kept its sign (${readers("etaplus")})`,
+  }),
+  step_size_min: float(1e-6, { min: 0, max: 1e6, help: `the smallest step (${readers("step_size_min")})` }),
+  step_size_max: float(50, { min: 0, max: 1e6, help: `the largest step (${readers("step_size_max")})` }),
+  beta2_decay: float(-0.8, {
+    min: -1e6,
+    max: 0,
+    help: `power of the step by which the second moment takes up less (${readers("beta2_decay")})`,
+  }),
+  eps1: float(2 ** -23, {
+    min: 0,
+    max: 1,
+    help: `smallest root of a second moment; PyTorch's None, the precision of f32 (${readers("eps1")})`,
+  }),
+  eps2: float(1e-3, {
+    min: 0,
+    max: 1e6,
+    help: `smallest scale of a parameter, to which steps are in proportion (${readers("eps2")})`,
+  }),
+  d: float(1, { min: 1, max: 1e6, help: `largest root mean square of an update (${readers("d")})` }),
 };
 
 export const scheduler = {

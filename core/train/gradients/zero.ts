@@ -90,6 +90,7 @@ const ofWhole = (inner: ParameterGroups, of: readonly number[]): ParameterGroups
   set steps(steps) {
     inner.steps = steps;
   },
+  ...(inner.numbers && { numbers: inner.numbers }),
   wait: inner.wait,
 });
 
@@ -136,6 +137,7 @@ function stateOf(
         inner.step(learningRate, found);
         share();
       },
+      ...(inner.numbers && { numbers: inner.numbers }),
       ...(inner.groups && { groups: ofWhole(inner.groups, cut!.of) }),
       ...(inner.onDevice && { onDevice: sharedUpdate(inner.onDevice, share) }),
     },

@@ -16,26 +16,26 @@ const countUp = (count: Tensor, found: Tensor | null): void =>
 
 export const adam: OptimizerKind<"adamw" | "adam"> = {
   traits: {
-    slots: ["exp_avg", "exp_avg_sq"],
+    slots: ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"],
     wholeGradient: false,
     perElement: true,
     shardable: true,
-    bytesPerWeight: () => 8,
+    bytesPerWeight: ({ amsgrad }) => amsgrad ? 12 : 8,
     compiled: "adam",
   },
   open(s, arena) {
     const { parameters, gradients } = arena;
     const device = arena.flat.device;
-    const state = [zerosAs(arena), zerosAs(arena)];
-    const [first, second] = state.map((slot) => arena.viewsOf(slot));
+    const { beta1, beta2, weight_decay: decay, eps, amsgrad, maximize } = s;
+    const state = Array.from({ length: amsgrad ? 3 : 2 }, () => zerosAs(arena));
+    const views = state.map((slot) => arena.viewsOf(slot)), [first, second, largest = []] = views;
     const count = keep(zeros([], { device }));
     const counts = parameters.map(() => count);
     const [update, updateByTensor] = s.type === "adamw"
       ? [fusedAdamW_, fusedAdamWByTensor_]
       : [fusedAdam_, fusedAdamByTensor_];
-    const { beta1, beta2, weight_decay: decay, eps } = s;
-    const lists = [parameters, gradients, first, second, [], counts] as const;
-    const rest = [beta1, beta2, decay, eps, false, false, null] as const;
+    const lists = [parameters, gradients, first, second, largest, counts] as const;
+    const rest = [beta1, beta2, decay, eps, amsgrad, maximize, null] as const;
     const rate = keep(scalar(NaN, "f32", device));
     let steps = 0;
     return {
@@ -46,15 +46,15 @@ export const adam: OptimizerKind<"adamw" | "adam"> = {
       set steps(taken) {
         fill_(count, steps = taken);
       },
-      slots: slotsOf(this.traits, first, second),
-      state,
+      slots: slotsOf(this.traits, ...views),
+      ...(!amsgrad && !maximize && { state }),
       advance: () => ++steps,
       options: {
         betas: [beta1, beta2],
         eps,
         weight_decay: decay,
-        amsgrad: false,
-        maximize: false,
+        amsgrad,
+        maximize,
         fused: true,
       },
       step(lr, found = null) {

@@ -32,6 +32,8 @@ export interface Optimizer {
   steps: number;
   /** Per-parameter state by PyTorch's names (exp_avg, momentum_buffer, ...), in the arena's order. */
   readonly slots: ReadonlyMap<string, readonly Tensor[]>;
+  /** State beside the slots that is the same for all parameters, by PyTorch's names, as f32 has it. */
+  readonly numbers?: Record<string, number>;
   /** The slots in order, each as one vector that is laid out as the arena. */
   readonly state?: readonly Tensor[];
   /** The weights that are evaluated and saved beside the trained ones, where the optimizer averages by itself. */
@@ -55,6 +57,8 @@ export interface ParameterGroups {
   readonly factors: readonly number[];
   /** Steps that each group has taken. */
   steps: readonly number[];
+  /** Each group's own, where the optimizer has such. */
+  readonly numbers?: readonly Record<string, number>[];
   /** From now on all groups are updated, or the waiting ones are not. */
   wait(on: boolean): void;
 }
@@ -86,7 +90,7 @@ export interface Ema {
 
 /** @internal */
 export interface Traits {
-  /** Its state by PyTorch's names, in order. */
+  /** Its state by PyTorch's names, in order; settings may leave some out. */
   readonly slots: readonly string[];
   /** Its update reads all gradients as one tensor (`arena.gradient`). */
   readonly wholeGradient: boolean;

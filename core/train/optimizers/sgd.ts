@@ -12,10 +12,16 @@ export const sgd: OptimizerKind<"sgd"> = {
     shardable: true,
     bytesPerWeight: ({ momentum }) => momentum > 0 ? 4 : 0,
     compiled: "sgd",
+    refuses: ({ optimizer: { nesterov, momentum, dampening } }) =>
+      nesterov && dampening > 0
+        ? `dampening=${dampening} and --nesterov: its velocity is not dampened, so leave one of them out`
+        : nesterov && momentum === 0
+        ? "--nesterov and --momentum 0: there is no momentum to look ahead with, so give one above 0"
+        : null,
   },
   open(s, arena) {
     const { parameters, gradients } = arena;
-    const { momentum, nesterov, weight_decay: decay } = s;
+    const { momentum, nesterov, weight_decay: decay, dampening, maximize } = s;
     const device = arena.flat.device;
     const state = momentum > 0 ? [zerosAs(arena)] : [];
     const views = state.map((slot) => arena.viewsOf(slot)), [velocity = []] = views;
@@ -31,20 +37,22 @@ export const sgd: OptimizerKind<"sgd"> = {
         steps = taken;
       },
       slots: slotsOf(this.traits, ...views),
-      state,
+      ...(dampening === 0 && !maximize && { state }),
       advance: () => ++steps,
-      options: { momentum, dampening: 0, weight_decay: decay, nesterov, maximize: false, fused: true },
+      options: { momentum, dampening, weight_decay: decay, nesterov, maximize, fused: true },
       step(lr, found = null) {
         const isFirst = steps++ === 0; // the first velocity is the gradient itself
-        fusedSgd_(...lists, rateFor(device, lr), 0, nesterov, false, isFirst, null, found);
+        fusedSgd_(...lists, rateFor(device, lr), dampening, nesterov, maximize, isFirst, null, found);
       },
-      onDevice: {
-        rate,
-        // A velocity of zeros becomes the gradient itself without being called the first one.
-        queue: (found) => fusedSgdByTensor_(...lists, rate, 0, nesterov, false, false, null, found),
-        begin: () => void steps++,
-        takeBack: () => void steps--,
-      },
+      // A velocity of zeros becomes the gradient itself without being called the first one, where nothing dampens it.
+      ...(dampening === 0 && {
+        onDevice: {
+          rate,
+          queue: (found) => fusedSgdByTensor_(...lists, rate, 0, nesterov, maximize, false, null, found),
+          begin: () => void steps++,
+          takeBack: () => void steps--,
+        },
+      }),
     };
   },
 };

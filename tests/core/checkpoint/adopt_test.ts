@@ -39,6 +39,13 @@ for name, optimizer in made.items():
 torch.save({"state_dict": model.state_dict(), "optimizer_states": [made["adamw"].state_dict()], "global_step": 31},
            f"{folder}/lightning.pt")
 torch.save(model.state_dict(), f"{folder}/bare.pt")
+model = torch.nn.Sequential(torch.nn.Linear(7, 8), *(torch.nn.Linear(8, 8) for _ in range(2)), torch.nn.Linear(8, 1))
+alike = list(model.parameters())
+optimizer = torch.optim.AdamW([{"params": alike[:4]}, {"params": alike[4:]}])
+model(x).sum().backward()
+optimizer.step()
+named = zip(["0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias", "6.weight", "6.bias"], alike)
+torch.save({"model": {name: p.detach() for name, p in named}, "optimizer": optimizer.state_dict()}, f"{folder}/alike.pt")
 `;
 
 /** Every weight and moment of ours is the one in the other file; moments by the order of the model's parameters. */
@@ -61,9 +68,9 @@ for name, order in zip(sys.argv[2::2], sys.argv[3::2]):
 print("equal")
 `;
 
-function made(optimizer: string): StateParts {
+function made(optimizer: string, layers = 1): StateParts {
   manualSeed(1n);
-  const model = mlp({ inputs: 7, hidden: 8, layers: 1, outputs: 1 });
+  const model = mlp({ inputs: 7, hidden: 8, layers, outputs: 1 });
   const { arena, step } = rig(model, rows, { flags: ["--optimizer", optimizer] });
   const stateDict = model.root.stateDict();
   return { names: arena.names, stateDict, optimizer: step.optimizer, scaler: null, ema: null };
@@ -108,19 +115,27 @@ Deno.test("a run goes on from what PyTorch programs saved", async (t) => {
       const { cursor: lightning } = saved(folder, "lightning", "adamw");
       assertEquals([lightning.epoch, lightning.best], [0, null], "3 steps are no epoch of 10");
       saved(folder, "named", "adamw");
+      assertEquals(
+        saved(folder, "groups", "adamw").steps,
+        3,
+        "groups of matrices and of the rest, by their shapes",
+      );
     });
     await step("with a warning where the optimizer kept more than it does here, as with amsgrad", () => {
       const { more } = saved(folder, "amsgrad", "adamw");
       assertMatch(
         more.join("\n"),
-        /Warning: adamw here keeps no max_exp_avg_sq, which \S+ has: it is left out\. It is amsgrad's/,
+        /Warning: adamw here keeps no max_exp_avg_sq, which \S+ has: it is left out\. It is amsgrad's, which --set training\.optimizer\.amsgrad=true/,
       );
     });
     await step(
-      "with all weights and moments to the last bit, named groups of parameters in their places",
+      "with all weights and moments to the last bit, groups of parameters in their places",
       () => {
         const files = ["adamw", "sgd", "lightning"].flatMap((name) => [name, "0,1,2,3"]);
-        assertEquals(python(COMPARE, folder, ...files, "named", "2,3,0,1").trim(), "equal");
+        assertEquals(
+          python(COMPARE, folder, ...files, "named", "2,3,0,1", "groups", "0,2,1,3").trim(),
+          "equal",
+        );
       },
     );
     await step("at epoch 0, where there is nothing but weights", () => {
@@ -131,7 +146,12 @@ Deno.test("a run goes on from what PyTorch programs saved", async (t) => {
     });
     for (
       const [name, optimizer, why] of [
-        ["groups", "adamw", /it has 2 groups of parameters without names/],
+        [
+          "alike",
+          "adamw",
+          /it has 2 groups of parameters without names, and shapes leave open which are which/,
+        ],
+        ["groups", "sgd", /it has 2 groups of parameters without names, which don't fit this model's/],
         ["adamw", "sgd", /0\.weight has step, exp_avg, exp_avg_sq, and no momentum_buffer/],
         ["sgd", "adamw", /0\.weight has momentum_buffer, and no exp_avg/],
       ] as const
@@ -139,13 +159,13 @@ Deno.test("a run goes on from what PyTorch programs saved", async (t) => {
       await step(
         `not where ${optimizer} can't place the optimizer state of ${name}.pt, but with --force`,
         () => {
-          const path = `${folder}/${name}.pt`, parts = made(optimizer);
+          const path = `${folder}/${name}.pt`, parts = made(optimizer, name === "alike" ? 3 : 1);
           const error = assertThrows(() => load(path, parts), UserError);
           assertEquals(error.kind, "checkpoint");
           assertMatch(error.message, why);
           assertMatch(error.message, /: --force\.$/);
           const { cursor, said } = load(path, parts, true);
-          assertEquals([cursor.epoch, parts.optimizer.steps], [5, 0]);
+          assertEquals([cursor.epoch, parts.optimizer.steps], [name === "alike" ? 0 : 5, 0]);
           assertSentence("core/checkpoint/adopt: optimizer state optimizer", said);
         },
       );

@@ -6,14 +6,16 @@ import { UserError } from "../../../core/base/errors.ts";
 
 /** A good value that is not the default, as text and as data. */
 export function sample(setting: Setting): { text: string; data: unknown } {
-  const { kind, min = 0, max = 1, default: initial, choices, units, pattern } = setting;
+  const { kind, min = 0, max = 1, above, default: initial, choices, units, pattern } = setting;
   switch (kind) {
     case "int": {
       const data = (initial as number) + 1 <= max ? (initial as number) + 1 : min;
       return { text: String(data), data };
     }
     case "float": {
-      const data = initial === 0.25 ? 0.5 : Math.min(Math.max(0.25, min), max);
+      const fits = (value: number) =>
+        value !== initial && value <= max && (above ? value > min : value >= min);
+      const data = [0.25, 0.5, min + 0.25, min, max].find(fits)!;
       return { text: String(data), data };
     }
     case "bool":

@@ -4,6 +4,7 @@ import { jsonSchema, settingsHelp, settingsPage } from "../../../core/settings/r
 import { variablesOf } from "../../../core/settings/environment.ts";
 import { SOURCE_FLAGS } from "../../../core/settings/flags.ts";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
+import type { OPTIMIZER_READS } from "../../../core/settings/sections/optimizer.ts";
 import {
   ALL_SETTINGS,
   allPaths,
@@ -128,10 +129,9 @@ Deno.test("the configuration is plain JSON, and its type is the declaration's", 
   const config: Config = defaultConfig();
   assertEquals(JSON.parse(JSON.stringify(config)), config);
   const rate: number = config.training.optimizer.learning_rate;
-  const kind: "adamw" | "adam" | "sgd" | "lamb" | "lion" | "muon" | "schedule_free" =
-    config.training.optimizer.type;
+  const kind: keyof typeof OPTIMIZER_READS = config.training.optimizer.type;
   // @ts-expect-error a choice is a union of its literals, not text
-  const text: "rmsprop" = config.training.optimizer.type;
+  const text: "adabound" = config.training.optimizer.type;
   assertEquals([rate, kind, text as string], [3e-4, "adamw", "adamw"]);
 });
 

@@ -5,6 +5,7 @@ import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { field, tensorBytes, TensorData } from "../../../core/checkpoint/value.ts";
 import { weightsOf } from "../../../core/checkpoint/weights.ts";
 import { forward } from "../../../core/models/model.ts";
+import { optimizersThat } from "../../../core/train/optimizers.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
@@ -109,7 +110,7 @@ Deno.test(
   "rates by pattern and by depth: a parameter's first update is so many times the ordinary one",
   inFolder(async (folder) => {
     const path = await first(folder, GPT), one = `${GPT}--init-from ${path} --max-steps 1 `;
-    for (const optimizer of ["sgd --momentum 0.9", "adamw", "lion"]) {
+    for (const optimizer of optimizersThat(({ perElement }) => perElement)) {
       const end = async (name: string, more: string) =>
         weightsIn((await trained(`${folder}/${name}`, flags(`${one}--optimizer ${optimizer} ${more}`))).path);
       const start = weightsIn(path), plain = await end("plain", "");

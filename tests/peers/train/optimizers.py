@@ -28,14 +28,18 @@ def answer(case):
         model.load_state_dict(file["model_state_dict"])
         optimizer.load_state_dict(file["optimizer_state_dict"])
     else:
-        optimizer = make(model.parameters(), lr=case["lr"], fused=True, **case["options"])
+        fused = {"fused": True} if case["type"] in ("Adam", "AdamW", "SGD") else {}
+        optimizer = make(model.parameters(), lr=1, **fused, **case["options"])
     losses = []
-    for _ in range(case["steps"]):
+    for rate in case["rates"]:
         optimizer.zero_grad()
         loss = F.mse_loss(model(x), y)
         loss.backward()
+        optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
         losses.append(loss.item())
+    if "save" in case:
+        torch.save({"epoch": 0, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, case["save"])
     return {"losses": losses, "weights": [show(t) for t in model.state_dict().values()]}
 
 

@@ -468,6 +468,8 @@ const sumDim: (self: Tensor, dim: readonly number[] | null, keepdim?: boolean, d
 const mean: (self: Tensor, dtype?: DType | null) => Tensor;
 /** The mean over these dimensions, or over all for null; `keepdim` leaves them with size 1. */
 const meanDim: (self: Tensor, dim: readonly number[] | null, keepdim?: boolean, dtype?: DType | null) => Tensor;
+/** The norm of the matrices of two dimensions; `ord` is "fro", the root of the sum of squares, or "nuc". */
+const linalgMatrixNorm: (self: Tensor, ord?: string, dim?: readonly number[], keepdim?: boolean, dtype?: DType | null) => Tensor;
 /** The variance over these dimensions; divided by n - 1 if `unbiased`. */
 const variance: (self: Tensor, dim: readonly number[] | null, unbiased?: boolean, keepdim?: boolean) => Tensor;
 /** The largest value over these dimensions, or over all. */
@@ -644,6 +646,8 @@ const foreachCopy_: (self: readonly Tensor[], src: readonly Tensor[], nonBlockin
 const foreachMul_: (self: readonly Tensor[], other: Tensor) => void;
 /** Adds `scalars[i] * tensor1[i] * tensor2[i]` to each tensor of the list, in place. */
 const foreachAddcmul_: (self: readonly Tensor[], tensor1: readonly Tensor[], tensor2: readonly Tensor[], scalars: Tensor) => void;
+/** Adds `scalars[i] * tensor1[i] / tensor2[i]` to each tensor of the list, in place. */
+const foreachAddcdiv_: (self: readonly Tensor[], tensor1: readonly Tensor[], tensor2: readonly Tensor[], scalars: Tensor) => void;
 /** The square roots of each tensor of the list. */
 const foreachSqrt: (self: readonly Tensor[]) => Tensor[];
 /** Multiplies gradients by `invScale` and sets `foundInf` to 1 where one is not finite. */

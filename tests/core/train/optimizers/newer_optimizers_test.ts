@@ -5,12 +5,12 @@ import { gpt } from "../../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../../core/models/zoo/mlp.ts";
 import { refuseOptimizer } from "../../../../core/train/checks.ts";
 import { refuseZero } from "../../../../core/train/gradients/zero.ts";
-import { createOptimizer } from "../../../../core/train/optimizers.ts";
+import { optimizersThat, traitsOf } from "../../../../core/train/optimizers.ts";
 import { hiddenMatrices, orthogonal } from "../../../../core/train/optimizers/muon.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
-import { copy_, mm, randn, t } from "../../../../ffi/ops.ts";
-import { keep, scope, type Tensor } from "../../../../ffi/tensor.ts";
+import { mm, randn, t } from "../../../../ffi/ops.ts";
+import { keep, type Tensor } from "../../../../ffi/tensor.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { peer } from "../peer.ts";
 import { open, rig, rows, run, settings } from "../rig.ts";
@@ -96,30 +96,12 @@ Deno.test("embeddings, what reads the data and what answers are not muon's", () 
   assert(ofGpt.length === 4 && ofGpt.every((name) => /attn|mlp/.test(name)), ofGpt.join());
 });
 
-Deno.test("lion updates parts of parameters as whole ones, as --zero 1 has them; others are refused in a sentence", () => {
-  const updated = (whole: boolean) => {
-    const { rig: { arena, step } } = made("lion");
-    const parts = {
-      ...arena,
-      parameters: [arena.flat],
-      gradients: [arena.gradient],
-      viewsOf: (t: Tensor) => [t],
-    };
-    const flags = ["--optimizer", "lion", "--weight-decay", "0.1"];
-    const optimizer = whole ? step.optimizer : createOptimizer(settings(...flags).training.optimizer, parts);
-    for (let seed = 5n; seed < 9n; seed++) {
-      manualSeed(seed);
-      scope(() => copy_(arena.gradient, randn([arena.flat.numel])));
-      optimizer.step(0.01);
-    }
-    return arena.parameters.map((p) => toNumbers(p));
-  };
-  assertEquals(updated(false), updated(true));
-  for (const type of ["muon", "schedule_free"]) {
+Deno.test("what --zero 1 can't share out is refused in a sentence that names what it can", () => {
+  for (const type of optimizersThat(() => true)) {
     const config = settings("--zero", "1", "--optimizer", type, "--scheduler", "constant");
-    assertThrows(() => refuseZero(config), UserError, `--optimizer ${type}`);
+    if (traitsOf(config.training.optimizer).shardable === true) refuseZero(config);
+    else assertThrows(() => refuseZero(config), UserError, `--optimizer ${type}`);
   }
-  refuseZero(settings("--zero", "1", "--optimizer", "lion"));
 });
 
 Deno.test("schedule-free averages refuse a schedule, averages beside them, and no momentum", () => {

@@ -1,54 +1,120 @@
-// Each optimizer against torch.optim's fused one, in live Python: the same losses and weights to the last bit.
+// Each optimizer against torch.optim's, in live Python: the same losses and weights to the last bit, and state that goes on from
+// one to the other. torch picks the form: one tensor after the other on a CPU; for Adam, AdamW and SGD the fused one is asked for.
 import { assertAlmostEquals, assertEquals } from "@std/assert";
-import { toTree } from "../../../../core/checkpoint/training_state.ts";
-import { writePt } from "../../../../core/checkpoint/pt.ts";
+import { adopt } from "../../../../core/checkpoint/adopt.ts";
+import { loadTraining, type StateParts, toTree } from "../../../../core/checkpoint/training_state.ts";
+import { readPt, writePt } from "../../../../core/checkpoint/pt.ts";
 import { mlp } from "../../../../core/models/zoo/mlp.ts";
 import type { MicroBatch } from "../../../../core/train/micro_batch.ts";
+import { optimizersThat } from "../../../../core/train/optimizers.ts";
 import { randn } from "../../../../ffi/ops.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
 import { keep, type Tensor } from "../../../../ffi/tensor.ts";
+import { inFolder } from "../../checkpoint/python.ts";
 import { peer } from "../peer.ts";
 import { open, type Rig, rig, rows, run, weights } from "../rig.ts";
 
 open();
 
-const STEPS = 20;
-/** Flags of ours, the class in torch.optim and its arguments. */
-const CASES = [
-  { flags: "--optimizer adamw --weight-decay 0.01", type: "AdamW", options: { weight_decay: 0.01 } },
+const STEPS = 200, HALF = STEPS / 2;
+
+interface Case {
+  /** The class in torch.optim, its learning rate and its arguments. */
+  readonly type: string;
+  readonly lr?: number;
+  readonly options: Readonly<Record<string, number | boolean | readonly number[]>>;
+}
+
+const CASES: readonly Case[] = [
+  { type: "AdamW", options: { weight_decay: 0.01 } },
+  { type: "AdamW", options: { weight_decay: 0.3, betas: [0.9, 0.95] } },
+  { type: "AdamW", options: { weight_decay: 0.1, amsgrad: true } },
+  { type: "Adam", options: { weight_decay: 0.02 } },
+  { type: "Adam", options: { weight_decay: 0, amsgrad: true, maximize: true }, lr: 1e-4 },
+  { type: "SGD", options: { weight_decay: 0 } },
+  { type: "SGD", options: { momentum: 0.9, weight_decay: 0.01 } },
+  { type: "SGD", options: { momentum: 0.8, nesterov: true, weight_decay: 0.1 } },
+  { type: "SGD", options: { momentum: 0.9, dampening: 0.3, weight_decay: 0.1 } },
+  { type: "SGD", options: { momentum: 0.5, weight_decay: 0, maximize: true }, lr: 1e-4 },
+  { type: "Adadelta", options: {}, lr: 1 },
+  { type: "Adadelta", options: { rho: 0.8, eps: 1e-5, weight_decay: 0.1 }, lr: 1 },
+  { type: "Adadelta", options: { maximize: true }, lr: 0.01 },
+  { type: "Adafactor", options: {} },
+  { type: "Adafactor", options: { beta2_decay: -0.5, eps: [1e-6, 0.01], d: 1.5, weight_decay: 0.1 } },
+  { type: "Adafactor", options: { maximize: true }, lr: 1e-4 },
+  { type: "Adagrad", options: {} },
   {
-    flags: "--optimizer adamw --weight-decay 0.3 --set training.optimizer.beta2=0.95",
-    type: "AdamW",
-    options: { weight_decay: 0.3, betas: [0.9, 0.95] },
+    type: "Adagrad",
+    options: { lr_decay: 0.01, weight_decay: 0.1, initial_accumulator_value: 0.2, eps: 1e-8 },
   },
-  { flags: "--optimizer adam --weight-decay 0.02", type: "Adam", options: { weight_decay: 0.02 } },
-  { flags: "--optimizer sgd --momentum 0 --weight-decay 0", type: "SGD", options: {} },
-  {
-    flags: "--optimizer sgd --weight-decay 0.01",
-    type: "SGD",
-    options: { momentum: 0.9, weight_decay: 0.01 },
-  },
-  {
-    flags: "--optimizer sgd --momentum 0.8 --nesterov --weight-decay 0.1",
-    type: "SGD",
-    options: { momentum: 0.8, nesterov: true, weight_decay: 0.1 },
-  },
+  { type: "Adagrad", options: { maximize: true }, lr: 1e-4 },
+  { type: "Adamax", options: {} },
+  { type: "Adamax", options: { betas: [0.8, 0.99], eps: 1e-6, weight_decay: 0.1 } },
+  { type: "Adamax", options: { maximize: true }, lr: 1e-4 },
+  { type: "ASGD", options: {} },
+  { type: "ASGD", options: { lambd: 0.01, alpha: 0.5, t0: 20, weight_decay: 0.1 } },
+  { type: "ASGD", options: { maximize: true }, lr: 1e-4 },
+  { type: "NAdam", options: {} },
+  { type: "NAdam", options: { betas: [0.8, 0.99], eps: 1e-6, momentum_decay: 0.01, weight_decay: 0.1 } },
+  { type: "NAdam", options: { weight_decay: 0.1, decoupled_weight_decay: true } },
+  { type: "NAdam", options: { maximize: true }, lr: 1e-4 },
+  { type: "RAdam", options: {} },
+  { type: "RAdam", options: { betas: [0.8, 0.99], eps: 1e-6, weight_decay: 0.1 } },
+  { type: "RAdam", options: { weight_decay: 0.1, decoupled_weight_decay: true } },
+  { type: "RAdam", options: { maximize: true }, lr: 1e-4 },
+  { type: "RMSprop", options: {} },
+  { type: "RMSprop", options: { alpha: 0.9, eps: 1e-6, momentum: 0.9, weight_decay: 0.1 }, lr: 1e-3 },
+  { type: "RMSprop", options: { centered: true, weight_decay: 0.1 } },
+  { type: "RMSprop", options: { centered: true, momentum: 0.5 }, lr: 1e-3 },
+  { type: "RMSprop", options: { maximize: true }, lr: 1e-4 },
+  { type: "Rprop", options: {} },
+  { type: "Rprop", options: { etas: [0.4, 1.1], step_sizes: [1e-4, 0.1] } },
+  { type: "Rprop", options: { maximize: true, step_sizes: [1e-6, 1e-4] }, lr: 1e-5 },
 ];
 
-const LR = 0.01;
+/** Settings of ours for torch's tuples. */
+const TUPLES: Readonly<Record<string, readonly string[]>> = {
+  betas: ["beta1", "beta2"],
+  eps: ["eps1", "eps2"],
+  etas: ["etaminus", "etaplus"],
+  step_sizes: ["step_size_min", "step_size_max"],
+};
 
-function made(flags: string, direct = false): { rig: Rig; batch: MicroBatch } {
+function flagsOf({ type, options }: Case): string[] {
+  const given = Object.entries(options).flatMap(([name, value]) =>
+    typeof value === "object" ? value.map((one, i) => [TUPLES[name][i], one]) : [[name, value]]
+  );
+  // The defaults of these are not PyTorch's.
+  if (type === "SGD" && options.momentum === undefined) given.push(["momentum", 0]);
+  return [
+    ...["--optimizer", type.toLowerCase()],
+    ...given.flatMap(([name, value]) => ["--set", `training.optimizer.${name}=${value}`]),
+  ];
+}
+
+/** They change from step to step, as with a schedule. */
+const ratesOf = ({ lr = 0.01 }: Case, from = 0, to = STEPS): number[] =>
+  Array.from({ length: to - from }, (_, i) => lr * (1 + ((from + i) % 3) / 10));
+
+const nameOf = ({ type, options }: Case): string =>
+  `${type}(${Object.entries(options).map(([name, value]) => `${name}=${value}`).join(", ")})`;
+
+interface Made {
+  readonly rig: Rig;
+  readonly batch: MicroBatch;
+}
+
+function made(flags: readonly string[], direct = false): Made {
   manualSeed(1n);
   const model = mlp({ inputs: 7, hidden: 37, layers: 2, outputs: 1 });
   manualSeed(2n);
   const batch = { input: keep(randn([32, 7])), target: keep(randn([32, 1])) };
-  return { rig: rig(model, rows, { flags: flags.split(" "), direct }), batch };
+  return { rig: rig(model, rows, { flags, direct }), batch };
 }
 
-function steps({ rig, batch }: ReturnType<typeof made>, count: number): number[] {
-  return Array.from({ length: count }, (_, number) => run(rig, [batch], { number, lr: LR }).loss);
-}
+const steps = ({ rig, batch }: Made, rates: readonly number[]): number[] =>
+  rates.map((lr, number) => run(rig, [batch], { number, lr }).loss);
 
 interface Trained {
   losses: number[];
@@ -57,48 +123,90 @@ interface Trained {
 
 const theirs = await peer<Trained[]>(
   "optimizers.py",
-  CASES.map(({ type, options }) => ({ type, options, steps: STEPS, lr: LR })),
+  CASES.map((one) => ({ ...one, rates: ratesOf(one) })),
 );
 
-for (const [i, { flags }] of CASES.entries()) {
+for (const [i, one] of CASES.entries()) {
   for (const direct of [false, true]) {
     const way = direct ? "with autograd's own gradients" : "with a gradient arena";
-    Deno.test(`${flags} has torch.optim's bits for ${STEPS} steps, ${way}`, async () => {
-      const ours = made(flags, direct);
-      assertEquals(steps(ours, STEPS), theirs[i].losses);
+    Deno.test(`${nameOf(one)} has torch.optim's bits for ${STEPS} steps, ${way}`, async () => {
+      const ours = made(flagsOf(one), direct);
+      assertEquals(steps(ours, ratesOf(one)), theirs[i].losses);
       assertEquals(await weights(ours.rig), theirs[i].weights);
     });
   }
 }
 
-Deno.test("adamw, adam and sgd go on in torch.optim from a checkpoint, with the same bits", async () => {
-  const cases = CASES.filter((_, i) => [1, 2, 3, 5].includes(i));
-  const folder = await Deno.makeTempDir();
-  try {
-    const trained = cases.map(({ flags }) => made(flags));
-    trained.forEach((ours, i) => (steps(ours, 5), save(ours.rig, `${folder}/${i}.pt`)));
-    const after = await peer<Trained[]>(
-      "optimizers.py",
-      cases.map(({ type }, i) => ({ type, steps: 5, resume: `${folder}/${i}.pt` })),
-    );
-    for (const [i, ours] of trained.entries()) {
-      assertEquals(steps(ours, 5), after[i].losses, cases[i].flags);
-      assertEquals(await weights(ours.rig), after[i].weights, cases[i].flags);
-    }
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+Deno.test("all optimizers that torch.optim has too are compared with it", () => {
+  const compared = new Set(CASES.map(({ type }) => type.toLowerCase()));
+  const ofOthers = ["lamb", "lion", "muon", "schedule_free"]; // newer_optimizers_test.ts
+  assertEquals([...compared, ...ofOthers].sort(), optimizersThat(() => true).sort());
 });
 
-function save({ model, arena, step: { optimizer } }: Rig, path: string): void {
-  const parts = { names: arena.names, stateDict: model.root.stateDict(), optimizer, scaler: null, ema: null };
-  const cursor = { epoch: 0, step: 5, stepInEpoch: 5, samples: 160, sums: [], best: null, valLoss: null };
-  const facts = { version: "test", run: "r", seed: 0, learningRate: LR, scheduler: { state: {}, group: {} } };
-  writePt(path, toTree(parts, cursor, { ...facts, config: {} }));
+const partsOf = ({ model, arena, step: { optimizer } }: Rig): StateParts => ({
+  names: arena.names,
+  stateDict: model.root.stateDict(),
+  ...{ optimizer, scaler: null, ema: null },
+});
+
+function save(rig: Rig, path: string): void {
+  const cursor = { epoch: 0, step: HALF, stepInEpoch: HALF, samples: 32 * HALF, sums: [] };
+  const facts = { version: "test", run: "r", seed: 0, learningRate: 1, scheduler: { state: {}, group: {} } };
+  writePt(path, toTree(partsOf(rig), { ...cursor, best: null, valLoss: null }, { ...facts, config: {} }));
 }
 
+function load(rig: Rig, path: string): readonly string[] {
+  using file = readPt(path);
+  const parts = partsOf(rig),
+    { root } = adopt(file.root, path, { parts, stepsPerEpoch: 10, samples: 320, force: false });
+  return loadTraining(parts, root, path).notices;
+}
+
+Deno.test(
+  `all of them go on in torch.optim from a checkpoint after ${HALF} steps, and here, with the same bits`,
+  inFolder(async (folder) => {
+    CASES.forEach((one, i) => {
+      const first = made(flagsOf(one));
+      steps(first, ratesOf(one, 0, HALF));
+      save(first.rig, `${folder}/${i}.pt`);
+    });
+    const there = await peer<Trained[]>(
+      "optimizers.py",
+      CASES.map((one, i) => ({ type: one.type, rates: ratesOf(one, HALF), resume: `${folder}/${i}.pt` })),
+    );
+    for (const [i, one] of CASES.entries()) {
+      assertEquals(there[i].losses, theirs[i].losses.slice(HALF), nameOf(one));
+      assertEquals(there[i].weights, theirs[i].weights, nameOf(one));
+      const here = made(flagsOf(one));
+      assertEquals(load(here.rig, `${folder}/${i}.pt`), [], nameOf(one));
+      assertEquals(steps(here, ratesOf(one, HALF)), theirs[i].losses.slice(HALF), nameOf(one));
+      assertEquals(await weights(here.rig), theirs[i].weights, nameOf(one));
+    }
+  }),
+);
+
+Deno.test(
+  `all of them go on here from what a script with torch.optim saved after ${HALF} steps, with the same bits`,
+  inFolder(async (folder) => {
+    const asked = CASES.map((one, i) => ({
+      ...one,
+      rates: ratesOf(one, 0, HALF),
+      save: `${folder}/${i}.pt`,
+    }));
+    await peer<Trained[]>("optimizers.py", asked);
+    for (const [i, one] of CASES.entries()) {
+      const here = made(flagsOf(one));
+      assertEquals(load(here.rig, `${folder}/${i}.pt`), [], nameOf(one));
+      assertEquals(steps(here, ratesOf(one, HALF)), theirs[i].losses.slice(HALF), nameOf(one));
+      assertEquals(await weights(here.rig), theirs[i].weights, nameOf(one));
+    }
+  }),
+);
+
+const LR = 0.01;
+
 Deno.test("lamb follows the paper's formula, written out in plain numbers", () => {
-  const { rig, batch } = made("--optimizer lamb --weight-decay 0.02");
+  const { rig, batch } = made(["--optimizer", "lamb", "--weight-decay", "0.02"]);
   const { parameters, gradients } = rig.arena;
   const values = (t: Tensor) => Array.from(toNumbers(t));
   const expected = parameters.map((p) => ({ w: values(p), m: [] as number[], v: [] as number[] }));

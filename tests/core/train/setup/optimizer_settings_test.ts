@@ -1,5 +1,6 @@
 // Settings that an optimizer or a scheduler does not read: the help says whose they are, and a run that they were typed for.
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { UserError } from "../../../../core/base/errors.ts";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
 import { OPTIMIZER_READS } from "../../../../core/settings/sections/optimizer.ts";
 import { findSetting } from "../../../../core/settings/settings.ts";
@@ -47,11 +48,43 @@ Deno.test("nothing is told of settings that are read, that nobody typed, or that
 
 Deno.test("the help of a setting names the optimizers that read it, or those that don't", () => {
   const helpOf = (name: string) => findSetting(`training.optimizer.${name}`)!.setting.help;
-  assertMatch(helpOf("beta1"), /\(all but sgd\)/);
-  assertMatch(helpOf("beta2"), /\(all but sgd and lion\)/);
+  assertMatch(helpOf("beta1"), /\(all but sgd, adadelta,.* and rprop\)/);
+  assertMatch(helpOf("weight_decay"), /\(all but rprop\), 0 for adadelta, .* and rmsprop$/);
+  assertMatch(helpOf("amsgrad"), /\(adamw and adam\)$/);
   assertMatch(helpOf("nesterov"), /\(sgd\)$/);
   assertMatch(helpOf("lion_beta2"), /\(lion\)$/);
   assertMatch(findSetting("training.scheduler.min_lr")!.setting.help, /\(all but step and constant\)$/);
+});
+
+Deno.test("an optimizer of torch.optim's has its own defaults there, unless somebody gives another value", () => {
+  const of = (flags: string) => resolved(flags).config.training.optimizer;
+  const { learning_rate, momentum, alpha, weight_decay, eps } = of("--optimizer rmsprop");
+  assertEquals([learning_rate, momentum, alpha, weight_decay, eps], [0.01, 0, 0.99, 0, 1e-8]);
+  assertEquals([of("--optimizer asgd").alpha, of("--optimizer adagrad").eps], [0.75, 1e-10]);
+  assertEquals(of("--optimizer rmsprop --momentum 0.9 --lr 3e-4").momentum, 0.9);
+  assertEquals(of("--optimizer rmsprop --lr 3e-4").learning_rate, 3e-4);
+  assertEquals(
+    of("--preset debug --optimizer adadelta").learning_rate,
+    1,
+    "a preset's rate is for its own optimizer",
+  );
+  assertEquals(of("--preset debug --optimizer sgd").learning_rate, 1e-3);
+  assertEquals(resolved("--optimizer rmsprop").origin("training.optimizer.momentum").kind, "default");
+  withFile(
+    "training: { optimizer: { type: rprop, learning_rate: 0.5 } }\n",
+    (path) => assertEquals(of(`--config ${path}`).learning_rate, 0.5),
+  );
+});
+
+Deno.test("what is not here is refused by its name, with what does the same", () => {
+  for (
+    const [name, other] of [["SparseAdam", "take adam"], ["sparse_adam", "take adam"], [
+      "LBFGS",
+      "take adamw",
+    ]]
+  ) {
+    assertThrows(() => resolved(`--optimizer ${name}`), UserError, other);
+  }
 });
 
 Deno.test("an optimizer reads the settings that are declared for it, and no others", () => {
