@@ -14,6 +14,7 @@ export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   maps: ["ffi", "core/data"],
   save: ["ffi", "core/checkpoint", "core/train"],
   shards: ["ffi", "core/models", "core/train"],
+  jobs: ["main.ts", "commands", "core", "extensions", "ffi"],
   files: ["main.ts", "commands", "core", "extensions", "ffi"],
   ddp: ["ffi", "core/ranks", "core/models", "core/train"],
   allreduce: ["ffi", "core/ranks"],
@@ -86,9 +87,12 @@ export function publishedResults(): Result[] {
   });
 }
 
+export const isOfThisCode = (section: string, code: Code | null | undefined): boolean =>
+  code?.fingerprint === fingerprint(MEASURED[section]);
+
 /** Null for a result of the code that is here. */
 export function older({ section, date, code }: Result): string | null {
-  if (code?.fingerprint === fingerprint(MEASURED[section])) return null;
+  if (isOfThisCode(section, code)) return null;
   const at = code?.commit ? `commit ${code.commit}, ${date}` : date;
   return `_Older than the code: measured at ${at}; ${list(MEASURED[section])} changed since._`;
 }
