@@ -9,7 +9,7 @@ const results = join(root, "bench/results");
 
 /** A change of these makes the results of a page old. */
 export const MEASURED: Readonly<Record<string, readonly string[]>> = {
-  step: ["ffi", "core/models", "core/train"],
+  step: ["ffi", "core/compile", "core/models", "core/run", "core/train"],
   loader: ["ffi", "core/data"],
   maps: ["ffi", "core/data"],
   save: ["ffi", "core/checkpoint", "core/train"],
@@ -25,7 +25,6 @@ export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   predict: ["ffi", "core/outputs/prediction.ts", "core/ranks", "core/models", "core/train"],
   meeting: ["core/ranks", "core/checkpoint"],
   compile: ["ffi", "core/compile", "core/models", "core/train"],
-  cpusteps: ["ffi", "core/compile", "core/models", "core/train", "core/run"],
   gpusteps: ["ffi", "core/compile", "core/models", "core/train"],
 };
 

@@ -4,7 +4,7 @@ export interface Job {
   readonly title: string;
   /** The file or folder that bench/peers/jobs_data.py writes. */
   readonly data: string;
-  /** What hpctrain is told beside the data and what both sides are told. */
+  /** hpctrain is told this beside the data and what both sides are told. */
   readonly flags: string;
   readonly epochs: number;
   readonly batch: number;
@@ -82,7 +82,7 @@ export const JOBS: Readonly<Record<string, Job>> = {
   },
 };
 
-/** What a user may type, and what else they may run: in the order of the page. */
+/** A user may type the first two, or run the others; they stand in this order on the page. */
 export const OWN = { hpctrain: "", "hpctrain --compile": "--compile" } as const;
 export const PEERS = { PyTorch: "jobs.py", Lightning: "jobs_lightning.py" } as const;
 export type Side = keyof typeof OWN | keyof typeof PEERS;

@@ -3,53 +3,16 @@
 // choose what is measured; without names, all that is not yet measured of this code.
 import { join } from "@std/path";
 import { existsSync } from "node:fs";
-import { type Code, codeOf, isOfThisCode } from "./age.ts";
+import { codeOf, isOfThisCode } from "./age.ts";
 import { type Host, openHost, turns } from "./contestant.ts";
 import { commandOf, isOwn, JOBS, PEERS, type Side, SIDES, wordsOf } from "./job_lines.ts";
-import { jobsPage, rowLines } from "./jobs_page.ts";
+import { type JobResults, type JobRow, jobsPage, rowLines } from "./jobs_page.ts";
 import { writePage } from "./page.ts";
 import { machine, RESULTS, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";
 import { eventsIn, neighbour, type Timed, timed } from "./timed.ts";
 
 const here = (path: string) => new URL(path, import.meta.url).pathname;
-
-export interface JobSide {
-  /** As it is typed in a folder with the data. */
-  readonly command: string;
-  /** From the start to the exit, a figure a round; so are the others. */
-  readonly seconds: number[];
-  readonly cpu: number[];
-  /** Bytes. */
-  readonly peak: number[];
-  /** Cores that others kept busy meanwhile; a neighbour of --busy is one of them. */
-  readonly others: number[];
-  val_loss: number;
-}
-
-export interface JobRow {
-  readonly title: string;
-  readonly threads: number;
-  readonly busy: boolean;
-  /** Of all sides. */
-  readonly parameters: number;
-  readonly steps: number;
-  readonly batch: number;
-  readonly date: string;
-  /** The machine's load before. */
-  readonly load: number;
-  readonly code: Code | null;
-  readonly sides: Partial<Record<Side, JobSide>>;
-}
-
-export interface JobResults {
-  readonly command: string;
-  /** Of the oldest row. */
-  readonly date: string;
-  readonly machine: ReturnType<typeof machine>;
-  readonly versions: ReturnType<typeof versionsOf>;
-  readonly rows: Readonly<Record<string, JobRow>>;
-}
 
 export interface JobPrograms extends Pick<Programs, "exe" | "python"> {
   /** A folder with pytorch_lightning, where it could be installed. */
@@ -65,7 +28,7 @@ interface Effort {
   readonly rounds: number;
   /** In place of the job's own. */
   readonly epochs?: number;
-  /** Of the data's full size. */
+  /** The data has this share of its full size. */
   readonly share: number;
 }
 
@@ -74,7 +37,7 @@ export const QUICK: Effort = { rounds: 1, epochs: 2, share: 0.02 };
 /** How often a turn is taken, if the machine's host takes much of it. */
 const TRIES = 2;
 
-/** What a side trained: the same on all of them, but for the loss. */
+/** All sides train the same, but for the loss. */
 interface Trained {
   readonly parameters: number;
   readonly steps: number;
@@ -84,7 +47,7 @@ interface Trained {
 export const keyOf = (name: string, { threads, busy }: Setting): string =>
   `${name}, ${threads === 1 ? "one thread" : `${threads} threads`}${busy ? ", busy" : ""}`;
 
-/** What a job's command line names; models in TypeScript stand beside this file. */
+/** A job's command line names these; models in TypeScript stand beside this file. */
 const filesOf = (name: string): string[] => [JOBS[name].data, ...JOBS[name].more ?? []];
 
 export function makeJobData(python: string, folder: string, share: number, name: string): void {

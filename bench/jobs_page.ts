@@ -1,7 +1,44 @@
-// The page of whole jobs: a table, and the command lines of each row.
-import type { JobResults, JobRow } from "./jobs.ts";
+// The results of whole jobs, and their page: a table, and the command lines of each row.
+import type { Code } from "./age.ts";
 import { type Side, SIDES } from "./job_lines.ts";
-import { median, table } from "./report.ts";
+import { type machine, median, table, type versionsOf } from "./report.ts";
+
+export interface JobSide {
+  /** As it is typed in a folder with the data. */
+  readonly command: string;
+  /** From the start to the exit, a figure a round; so are the others. */
+  readonly seconds: number[];
+  readonly cpu: number[];
+  /** Bytes. */
+  readonly peak: number[];
+  /** Cores that others kept busy meanwhile; a neighbour of --busy is one of them. */
+  readonly others: number[];
+  val_loss: number;
+}
+
+export interface JobRow {
+  readonly title: string;
+  readonly threads: number;
+  readonly busy: boolean;
+  /** All sides have as many. */
+  readonly parameters: number;
+  readonly steps: number;
+  readonly batch: number;
+  readonly date: string;
+  /** The machine's load before. */
+  readonly load: number;
+  readonly code: Code | null;
+  readonly sides: Partial<Record<Side, JobSide>>;
+}
+
+export interface JobResults {
+  readonly command: string;
+  /** It is the oldest row's. */
+  readonly date: string;
+  readonly machine: ReturnType<typeof machine>;
+  readonly versions: ReturnType<typeof versionsOf>;
+  readonly rows: Readonly<Record<string, JobRow>>;
+}
 
 /** Cores that others may keep busy before a row is marked. */
 const FEW = 0.3;

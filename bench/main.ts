@@ -2,7 +2,6 @@
 import { runAge } from "./age.ts";
 import { allreduceBenchmark } from "./allreduce.ts";
 import { compileBenchmark } from "./compile.ts";
-import { cpuBenchmark } from "./cpu.ts";
 import { ddpBenchmark } from "./ddp.ts";
 import { exportedBenchmark } from "./exported.ts";
 import { generateBenchmark } from "./generate.ts";
@@ -15,13 +14,14 @@ import { meetingBenchmark } from "./meeting.ts";
 import { writeHeadlines } from "./page.ts";
 import { overlapBenchmark } from "./overlap.ts";
 import { predictBenchmark } from "./predict.ts";
-import { type Programs, shardsBenchmark, stepBenchmark } from "./step.ts";
+import { type Programs, stepBenchmark } from "./step.ts";
+import { shardsBenchmark } from "./shards.ts";
 import { saveBenchmark } from "./save.ts";
 import { trackBenchmark } from "./track.ts";
 
 const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   jobs: (programs) => jobsBenchmark(programs, Deno.env.get("HPCTRAIN_BENCH_LIGHTNING") || null, cases, quick),
-  step: stepBenchmark,
+  step: (programs) => stepBenchmark(programs, quick),
   compile: (programs) => compileBenchmark(programs, quick),
   exported: exportedBenchmark,
   loader: (programs) => loaderBenchmark(programs, quick),
@@ -47,7 +47,6 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   shards: shardsBenchmark,
   track: trackBenchmark,
   generate: generateBenchmark,
-  cpu: cpuBenchmark,
   gpu: (programs) => gpuBenchmark(programs, cases),
 };
 
@@ -74,7 +73,18 @@ if (unknown.length > 0) {
   console.error(`There is no benchmark "${unknown[0]}". There are: ${Object.keys(benchmarks).join(", ")}.`);
   Deno.exit(2);
 }
-const hasQuick = ["jobs", "compile", "loader", "maps", "ddp", "overlap", "predict", "meeting", "files"];
+const hasQuick = [
+  "jobs",
+  "step",
+  "compile",
+  "loader",
+  "maps",
+  "ddp",
+  "overlap",
+  "predict",
+  "meeting",
+  "files",
+];
 if (quick && wanted.some((name) => !hasQuick.includes(name))) {
   console.error(`Only ${hasQuick.join(", ")} have --quick: ./scripts/bench loader --quick.`);
   Deno.exit(2);

@@ -45,7 +45,7 @@ export async function timed(
   }
 }
 
-/** Of the kernel's clock, a second. */
+/** The kernel's clock ticks so often a second. */
 const TICKS = 100;
 
 /** The events of the one run in this folder. */

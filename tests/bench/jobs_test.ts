@@ -4,19 +4,8 @@ import { join } from "@std/path";
 import { codeOf } from "../../bench/age.ts";
 import { openHost } from "../../bench/contestant.ts";
 import { commandOf, JOBS } from "../../bench/job_lines.ts";
-import {
-  due,
-  inOrder,
-  type JobResults,
-  type JobRow,
-  keyOf,
-  makeJobData,
-  measureJob,
-  QUICK,
-  sameJob,
-  wantedBy,
-} from "../../bench/jobs.ts";
-import { beside, jobsPage } from "../../bench/jobs_page.ts";
+import { due, inOrder, keyOf, makeJobData, measureJob, QUICK, sameJob, wantedBy } from "../../bench/jobs.ts";
+import { beside, type JobResults, type JobRow, jobsPage } from "../../bench/jobs_page.ts";
 import { neighbour, timed } from "../../bench/timed.ts";
 import { COMMAND, inTemp } from "../integration/program.ts";
 
