@@ -258,7 +258,7 @@ export async function stepBenchmark(p: Programs, quick: boolean): Promise<void> 
     console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
   }
   const steps = {} as Record<Lined, Measured>;
-  for (const name of keysOf(LINES)) {
+  for (const name of quick ? ["mlp"] as const : keysOf(LINES)) {
     steps[name] = await measure(p, host, name, effort);
     for (const row of stepRows(steps[name])) console.log(`  ${row.join("  ")}`);
   }

@@ -35,7 +35,7 @@ def scaled(values, seen):
 def table(path, batch):
     import pandas
 
-    values = torch.from_numpy(pandas.read_csv(path, dtype=np.float32).to_numpy())
+    values = torch.from_numpy(pandas.read_csv(path, dtype=np.float32).to_numpy(copy=True))
     return held_out(values[:, :-1], values[:, -1:], batch, scale=True)
 
 
