@@ -31,15 +31,14 @@ export async function timed(
       env,
       stdin: "null",
     }).output();
-    const busy = (stolenSoFar().asked - before) / TICKS;
+    const ticks = stolenSoFar().asked - before;
     const said = new TextDecoder().decode(stdout);
     if (!success) {
       const last = (said + new TextDecoder().decode(stderr)).trim().slice(-2000);
       throw new Error(`${[program, ...args].join(" ")} failed: ${last}`);
     }
     const took: Omit<Timed, "others" | "said"> = JSON.parse(Deno.readTextFileSync(out));
-    const others = Math.max(0, (busy - took.cpu) / took.seconds);
-    return { ...took, others, said };
+    return { ...took, others: coresOfOthers(ticks, took), said };
   } finally {
     Deno.removeSync(out);
   }
@@ -47,6 +46,10 @@ export async function timed(
 
 /** The kernel's clock ticks so often a second. */
 const TICKS = 100;
+
+/** `ticks`: what all of the machine's processes took meanwhile. */
+export const coresOfOthers = (ticks: number, { seconds, cpu }: Pick<Timed, "seconds" | "cpu">): number =>
+  Math.max(0, (ticks / TICKS - cpu) / seconds);
 
 /** The events of the one run in this folder. */
 // deno-lint-ignore no-explicit-any

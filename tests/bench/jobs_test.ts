@@ -6,7 +6,7 @@ import { openHost } from "../../bench/contestant.ts";
 import { commandOf, JOBS } from "../../bench/job_lines.ts";
 import { due, inOrder, keyOf, makeJobData, measureJob, QUICK, sameJob, wantedBy } from "../../bench/jobs.ts";
 import { beside, type JobResults, type JobRow, jobsPage } from "../../bench/jobs_page.ts";
-import { neighbour, timed } from "../../bench/timed.ts";
+import { coresOfOthers, neighbour, timed } from "../../bench/timed.ts";
 import { COMMAND, inTemp } from "../integration/program.ts";
 
 const python = () => {
@@ -156,6 +156,11 @@ Deno.test("a command's time, processor time and memory are its own, and one that
   } finally {
     Deno.removeSync(cwd, { recursive: true });
   }
+});
+
+Deno.test("others are what the machine's processes took but the command's own", () => {
+  assertEquals(coresOfOthers(500, { seconds: 2, cpu: 3 }), 1);
+  assertEquals(coresOfOthers(299, { seconds: 2, cpu: 3 }), 0);
 });
 
 Deno.test("a neighbour is one of the others, and ends with the job", async () => {
