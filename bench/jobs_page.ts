@@ -85,14 +85,14 @@ function settingText({ rows, date, machine, versions }: JobResults): string {
     "hpctrain runs as it is typed, with all that it does unasked (its events, an offline run of W&B, checkpoints that are " +
     "read back and synced). The scripts beside it are `bench/peers/jobs.py`, of PyTorch alone, " +
     (lightning ? "and `bench/peers/jobs_lightning.py`. " : "and no more: Lightning was not there. ") +
-    "They have a fused AdamW and fetch what is in memory a batch at a time; their PyTorch is what pip installs. All train the same network: parameters, batch " +
-    "and the number of steps are compared, and the job fails where they differ. Weights, order and split are drawn " +
+    "They have a fused AdamW and fetch what is in memory a batch at a time; their PyTorch is what pip installs. All train the same network " +
+    "with the same size of a batch: parameters and the number of steps are compared, and the job fails where they differ. Weights, order and split are drawn " +
     "otherwise, so the losses of validation are alike and not equal.",
     "Medians of the rounds, in which the sides take turns; the first of them also reads programs from the disk. Processor " +
     "time is that of all threads and processes of a job, and says more than seconds do on a machine that others use. The " +
     `column \`slower\` is the time against that of \`hpctrain\`. "${MARK}": others kept more than ${FEW} cores busy ` +
     'meanwhile, in the mean; such times are not to be relied on. "one core busy": `--busy`, beside a neighbour that never ' +
-    "rests. `torch.compile` is not beside them, since making its code takes longer than such jobs: `bench compile` has it.",
+    "rests. `torch.compile` is not beside them: `bench compile` says how long its code takes to make.",
   ].join("\n\n");
 }
 
