@@ -9,11 +9,12 @@ const results = join(root, "bench/results");
 
 /** A change of these makes the results of a page old. */
 export const MEASURED: Readonly<Record<string, readonly string[]>> = {
-  step: ["ffi", "core/models", "core/train"],
+  step: ["ffi", "core/compile", "core/models", "core/run", "core/train"],
   loader: ["ffi", "core/data"],
   maps: ["ffi", "core/data"],
   save: ["ffi", "core/checkpoint", "core/train"],
   shards: ["ffi", "core/models", "core/train"],
+  jobs: ["main.ts", "commands", "core", "extensions", "ffi"],
   files: ["main.ts", "commands", "core", "extensions", "ffi"],
   ddp: ["ffi", "core/ranks", "core/models", "core/train"],
   allreduce: ["ffi", "core/ranks"],
@@ -24,7 +25,6 @@ export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   predict: ["ffi", "core/outputs/prediction.ts", "core/ranks", "core/models", "core/train"],
   meeting: ["core/ranks", "core/checkpoint"],
   compile: ["ffi", "core/compile", "core/models", "core/train"],
-  cpusteps: ["ffi", "core/compile", "core/models", "core/train", "core/run"],
   gpusteps: ["ffi", "core/compile", "core/models", "core/train"],
 };
 
@@ -86,9 +86,12 @@ export function publishedResults(): Result[] {
   });
 }
 
+export const isOfThisCode = (section: string, code: Code | null | undefined): boolean =>
+  code?.fingerprint === fingerprint(MEASURED[section]);
+
 /** Null for a result of the code that is here. */
 export function older({ section, date, code }: Result): string | null {
-  if (code?.fingerprint === fingerprint(MEASURED[section])) return null;
+  if (isOfThisCode(section, code)) return null;
   const at = code?.commit ? `commit ${code.commit}, ${date}` : date;
   return `_Older than the code: measured at ${at}; ${list(MEASURED[section])} changed since._`;
 }

@@ -164,7 +164,7 @@ export async function compileBenchmark(p: Programs, quick: boolean): Promise<voi
       "of the first ordinary pass on, with all that is compared and recorded on the way.",
       "A bare loop around one batch is timed, by a program of the benchmark's own. A run's loop comes on top, with its " +
       "data, losses and records: that is little of a step of milliseconds, and much of the small MLP's compiled one. " +
-      "`./scripts/bench cpu` times whole runs by their command lines.",
+      "`./scripts/bench step` times steps of whole runs by their command lines, and `./scripts/bench jobs` whole jobs.",
       table(
         [
           "Training step",

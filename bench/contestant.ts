@@ -10,6 +10,8 @@ export interface Round {
   readonly peak: number;
   /** Bytes of the device that the process took since it opened it, where it tells. */
   readonly device?: number;
+  /** Numbers that are trained, where the process tells. */
+  readonly parameters?: number;
   /** Live tensors, where the process can tell. */
   readonly tensors?: number;
   /** Seconds of processor time that the process has used so far, where it tells. */

@@ -1,5 +1,6 @@
 // The tables of docs/benchmarks.md, made from all results: the chief comparisons, and every one in which hpctrain is slower.
 import { formatBytes } from "../core/base/format.ts";
+import { type JobRow, titleOf } from "./jobs_page.ts";
 import { median, table } from "./report.ts";
 
 /** A file of bench/results. */
@@ -18,6 +19,8 @@ export interface Comparison {
   readonly ratio: number;
   /** It stands on the page, whoever wins. */
   readonly chief: boolean;
+  /** As typed, where a command line of hpctrain's gave the figure: README shows no other. */
+  readonly command?: string;
 }
 
 // deno-lint-ignore no-explicit-any
@@ -50,6 +53,9 @@ function compared(kind: Kind, what: string, ours: number, others: Times, chief =
   return [{ what, ours: kind.say(ours), theirs: `${kind.say(others[best])}, ${best}`, ratio, chief }];
 }
 
+const byCommand = ({ command }: { command?: string }, found: Comparison[]): Comparison[] =>
+  found.map((one) => ({ ...one, ...(command ? { command } : {}) }));
+
 /** The medians of those that were measured, as seconds where they are microseconds. */
 const medians = (rounds: Json, names: Readonly<Record<string, string>>, factor = 1): Times =>
   Object.fromEntries(
@@ -79,7 +85,6 @@ const READERS: Readonly<Record<string, (found: Json) => Comparison[]>> = {
           `${what}, \`--compile\``,
           1e-6 * median(rounds.fast),
           others,
-          /2 threads$|^(MLP|PINN|Neural)/.test(what),
         ),
         ...compared(TIME, `${what}, \`--compile=exact\``, 1e-6 * median(rounds.exact), others),
         ...compared(
@@ -93,18 +98,48 @@ const READERS: Readonly<Record<string, (found: Json) => Comparison[]>> = {
         }),
       ];
     }),
-  step: ({ startSeconds, stepMicroseconds }) => [
+  jobs: ({ rows }) =>
+    Object.values<JobRow>(rows).flatMap((row) => {
+      const { hpctrain, "hpctrain --compile": fast, ...others } = row.sides;
+      const what = `${titleOf(row)}, ${row.threads === 1 ? "one thread" : `${row.threads} threads`}`;
+      const theirs = mediansOf(
+        Object.fromEntries(Object.entries(others).map(([side, { seconds }]) => [side, seconds])),
+      );
+      return [hpctrain, fast].flatMap((own) => {
+        if (own === undefined) return [];
+        const [title, chief] = own === fast ? [`${what}, \`--compile\``, false] : [what, row.threads === 2];
+        return byCommand(own, compared(TIME, title, median(own.seconds), theirs, chief));
+      });
+    }),
+  // Results of before 2026-11-28 have steps of another program, which are not read.
+  step: ({ startSeconds, steps = {} }) => [
     ...["warm", "cold"].flatMap((how) => {
       const { hpctrain, eager } = startSeconds[how];
-      return compared(TIME, `start to the first step done, ${how}`, median(hpctrain), {
-        Python: median(eager),
-      }, how === "warm");
+      return byCommand(
+        { command: startSeconds.commands?.hpctrain },
+        compared(TIME, `start to the first step done, ${how}`, median(hpctrain), {
+          Python: median(eager),
+        }, how === "warm"),
+      );
     }),
-    ...Object.values<Json>(stepMicroseconds).flatMap(({ title, peak }) =>
-      compared(MEMORY, `memory of ${title.replace(/, .*/, "")}`, peak.hpctrain, {
-        eager: peak.eager,
-      }, title.startsWith("GPT"))
-    ),
+    ...Object.values<Json>(steps).flatMap(({ title, commands, rounds, peak }) => {
+      const { hpctrain: own, "hpctrain --compile": fast, ...others } = rounds;
+      const theirs = mediansOf(others), what = `a step of ${title.replace(/, .*/, "")}`;
+      const inSeconds = Object.fromEntries(Object.entries(theirs).map(([side, time]) => [side, 1e-6 * time]));
+      return [
+        ...byCommand(
+          { command: commands.hpctrain },
+          compared(TIME, what, 1e-6 * median(own), inSeconds, true),
+        ),
+        ...byCommand(
+          { command: commands["hpctrain --compile"] },
+          compared(TIME, `${what}, \`--compile\``, 1e-6 * median(fast), inSeconds, true),
+        ),
+        ...compared(MEMORY, `memory of ${title.replace(/, .*/, "")}`, peak.hpctrain, {
+          eager: peak["PyTorch eager"],
+        }, title.startsWith("GPT")),
+      ];
+    }),
   ],
   loader: ({ speed, first, memory }) => [
     ...Object.entries<Json>(speed).flatMap(([name, { rounds }]) =>
@@ -231,12 +266,15 @@ const READERS: Readonly<Record<string, (found: Json) => Comparison[]>> = {
       const { "as it comes": own, captured: _, eager, ...more } = ways;
       const others = { eager, ...more };
       const measured = Object.entries<Json>(others).filter(([, way]) => way?.ms);
-      return compared(
-        TIME,
-        `${title}; ${device.split(" ")[1]}`,
-        own.ms / 1e3,
-        Object.fromEntries(measured.map(([name, { ms }]) => [name, ms / 1e3])),
-        "reduce-overhead" in more, // torch.compile's default waits for the host in short steps
+      return byCommand(
+        own,
+        compared(
+          TIME,
+          `a step of ${title}; ${device.split(" ")[1]}`,
+          own.ms / 1e3,
+          Object.fromEntries(measured.map(([name, { ms }]) => [name, ms / 1e3])),
+          "reduce-overhead" in more, // torch.compile's default waits for the host in short steps
+        ),
       );
     }),
 };
@@ -268,20 +306,23 @@ function comparisonsOf({ name, text }: ResultsFile): (Comparison & { bench: stri
   return READERS[bench](found).map((one) => ({ ...one, bench, date: found.date }));
 }
 
+type Dated = ReturnType<typeof comparisonsOf>[number];
+
+const shown = (rows: readonly Dated[]): string =>
+  table(
+    ["", "hpctrain", "beside it", "ratio", "by"],
+    rows.map(({ what, ours, theirs, ratio, bench, date }) => [
+      what,
+      ours,
+      theirs,
+      `${ratio.toFixed(ratio < 10 ? 2 : 0)}x`,
+      `${bench}, ${date.slice(5)}`,
+    ]),
+  );
+
 /** The two tables of the page, each with its title: the chief comparisons that are won, and all that are lost. */
 export function headlines(files: readonly ResultsFile[]): string {
   const all = files.flatMap(comparisonsOf);
-  const shown = (rows: typeof all) =>
-    table(
-      ["", "hpctrain", "beside it", "ratio", "by"],
-      rows.map(({ what, ours, theirs, ratio, bench, date }) => [
-        what,
-        ours,
-        theirs,
-        `${ratio.toFixed(ratio < 10 ? 2 : 0)}x`,
-        `${bench}, ${date.slice(5)}`,
-      ]),
-    );
   const lost = all.filter(({ ratio }) => ratio < 0.995).toSorted((a, b) => a.ratio - b.ratio);
   return [
     "### Faster, or smaller",
@@ -290,3 +331,9 @@ export function headlines(files: readonly ResultsFile[]): string {
     shown(lost),
   ].join("\n\n");
 }
+
+/** README's table of what command lines gave: the chief comparisons, and every one that is lost. */
+export const byCommandLine = (files: readonly ResultsFile[]): string =>
+  shown(
+    files.flatMap(comparisonsOf).filter(({ chief, command, ratio }) => command && (chief || ratio < 0.995)),
+  );

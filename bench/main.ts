@@ -2,24 +2,26 @@
 import { runAge } from "./age.ts";
 import { allreduceBenchmark } from "./allreduce.ts";
 import { compileBenchmark } from "./compile.ts";
-import { cpuBenchmark } from "./cpu.ts";
 import { ddpBenchmark } from "./ddp.ts";
 import { exportedBenchmark } from "./exported.ts";
 import { generateBenchmark } from "./generate.ts";
 import { gpuBenchmark } from "./gpu.ts";
 import { filesBenchmark } from "./files.ts";
+import { jobsBenchmark } from "./jobs.ts";
 import { loaderBenchmark } from "./loader.ts";
 import { mapsBenchmark } from "./maps.ts";
 import { meetingBenchmark } from "./meeting.ts";
 import { writeHeadlines } from "./page.ts";
 import { overlapBenchmark } from "./overlap.ts";
 import { predictBenchmark } from "./predict.ts";
-import { type Programs, shardsBenchmark, stepBenchmark } from "./step.ts";
+import { type Programs, stepBenchmark } from "./step.ts";
+import { shardsBenchmark } from "./shards.ts";
 import { saveBenchmark } from "./save.ts";
 import { trackBenchmark } from "./track.ts";
 
 const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
-  step: stepBenchmark,
+  jobs: (programs) => jobsBenchmark(programs, Deno.env.get("HPCTRAIN_BENCH_LIGHTNING") || null, cases, quick),
+  step: (programs) => stepBenchmark(programs, quick),
   compile: (programs) => compileBenchmark(programs, quick),
   exported: exportedBenchmark,
   loader: (programs) => loaderBenchmark(programs, quick),
@@ -45,7 +47,6 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   shards: shardsBenchmark,
   track: trackBenchmark,
   generate: generateBenchmark,
-  cpu: cpuBenchmark,
   gpu: (programs) => gpuBenchmark(programs, cases),
 };
 
@@ -63,8 +64,8 @@ if (Deno.args[0] === "age") {
   Deno.exit(runAge(check));
 }
 const words = Deno.args.filter((word) => word !== "--quick");
-/** `maps` and `gpu` may be followed by the names of their cases. */
-const cases = words[0] === "maps" || words[0] === "gpu" ? words.slice(1) : [];
+/** `jobs`, `maps` and `gpu` may be followed by the names of their cases. */
+const cases = ["jobs", "maps", "gpu"].includes(words[0]) ? words.slice(1) : [];
 const names = cases.length > 0 ? words.slice(0, 1) : words;
 const wanted = names.length > 0 ? names : Object.keys(benchmarks);
 const unknown = wanted.filter((name) => !Object.hasOwn(benchmarks, name));
@@ -72,18 +73,44 @@ if (unknown.length > 0) {
   console.error(`There is no benchmark "${unknown[0]}". There are: ${Object.keys(benchmarks).join(", ")}.`);
   Deno.exit(2);
 }
-const hasQuick = ["compile", "loader", "maps", "ddp", "overlap", "predict", "meeting", "files"];
+const hasQuick = [
+  "jobs",
+  "step",
+  "compile",
+  "loader",
+  "maps",
+  "ddp",
+  "overlap",
+  "predict",
+  "meeting",
+  "files",
+];
 if (quick && wanted.some((name) => !hasQuick.includes(name))) {
   console.error(`Only ${hasQuick.join(", ")} have --quick: ./scripts/bench loader --quick.`);
   Deno.exit(2);
 }
-const programs = {
-  exe: named("HPCTRAIN_EXE", "the executable"),
-  worker: named("HPCTRAIN_BENCH_WORKER", "the program compiled from bench/worker.ts"),
-  loader: named("HPCTRAIN_BENCH_LOADER", "the program compiled from bench/loader_worker.ts"),
-  save: named("HPCTRAIN_BENCH_SAVE", "the program compiled from bench/save_worker.ts"),
-  python: named("HPCTRAIN_PYTHON", "a Python that has torch and torchvision"),
-  libtorch: named("HPCTRAIN_LIBTORCH", "the folder of libtorch"),
-  data: named("HPCTRAIN_BENCH_DATA", "a folder for the benchmarks' files"),
+/** Asked for when it is needed: `jobs` and some others need no worker. */
+const programs: Programs = {
+  get exe() {
+    return named("HPCTRAIN_EXE", "the executable");
+  },
+  get worker() {
+    return named("HPCTRAIN_BENCH_WORKER", "the program compiled from bench/worker.ts");
+  },
+  get loader() {
+    return named("HPCTRAIN_BENCH_LOADER", "the program compiled from bench/loader_worker.ts");
+  },
+  get save() {
+    return named("HPCTRAIN_BENCH_SAVE", "the program compiled from bench/save_worker.ts");
+  },
+  get python() {
+    return named("HPCTRAIN_PYTHON", "a Python that has torch and torchvision");
+  },
+  get libtorch() {
+    return named("HPCTRAIN_LIBTORCH", "the folder of libtorch");
+  },
+  get data() {
+    return named("HPCTRAIN_BENCH_DATA", "a folder for the benchmarks' files");
+  },
 };
 for (const name of wanted) await benchmarks[name](programs);

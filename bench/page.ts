@@ -1,6 +1,6 @@
-// The page of a benchmark's results, and what docs/benchmarks.md shows of all results.
+// The page of a benchmark's results, and what docs/benchmarks.md and README show of all results.
 import { join } from "@std/path";
-import { headlines } from "./headlines.ts";
+import { byCommandLine, headlines, type ResultsFile } from "./headlines.ts";
 import { RESULTS, writeSection } from "./report.ts";
 
 /** The page of the results of this name, written behind them. */
@@ -9,17 +9,20 @@ export function writePage(name: string, text: string): void {
   writeHeadlines();
 }
 
-export const writeHeadlines = (): void =>
+export function writeHeadlines(): void {
   writeSection("headlines", publishedHeadlines(), "docs/benchmarks.md", "scripts/bench");
+  writeSection("measured", publishedByCommandLine(), "README.md", "scripts/bench");
+}
 
-export function publishedHeadlines(): string {
+export const publishedHeadlines = (): string => headlines(resultsFiles());
+export const publishedByCommandLine = (): string => byCommandLine(resultsFiles());
+
+function resultsFiles(): ResultsFile[] {
   const names = [...Deno.readDirSync(RESULTS)].map(({ name }) => name).filter((name) =>
     name.endsWith(".json")
   );
-  return headlines(
-    names.sort().map((name) => ({
-      name: name.slice(0, -".json".length),
-      text: Deno.readTextFileSync(join(RESULTS, name)),
-    })),
-  );
+  return names.sort().map((name) => ({
+    name: name.slice(0, -".json".length),
+    text: Deno.readTextFileSync(join(RESULTS, name)),
+  }));
 }

@@ -39,8 +39,8 @@ export function versionsOf({ python, libtorch }: { python: string; libtorch: str
   };
 }
 
-export function writeResults(name: string, found: object): void {
-  const results = { ...found, code: codeOf(name) };
+export function writeResults(name: string, found: object, code = codeOf(name)): void {
+  const results = { ...found, code };
   Deno.mkdirSync(RESULTS, { recursive: true });
   Deno.writeTextFileSync(join(RESULTS, `${name}.json`), JSON.stringify(results, null, 2) + "\n");
 }

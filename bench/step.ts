@@ -1,18 +1,10 @@
-// `scripts/bench step` and `scripts/bench shards`: time of a step beside PyTorch, time to the first step, and what
-// --deterministic=world costs.
+// `scripts/bench step`: the time of a step beside PyTorch, by command line, and the time to the first step.
 import { messageOf } from "../core/base/errors.ts";
-import {
-  type Contestant,
-  type Host,
-  linesOf,
-  openHost,
-  type Round,
-  startContestant,
-  turns,
-} from "./contestant.ts";
+import { type Contestant, type Host, linesOf, openHost, startContestant, turns } from "./contestant.ts";
 import { dirname, join } from "@std/path";
 import { writePage } from "./page.ts";
 import { keysOf, machine, median, table, versionsOf, writeResults } from "./report.ts";
+import { eventsIn, timed } from "./timed.ts";
 import { type Name, workloads } from "./workloads.ts";
 
 // From starting a program to its first training step done, with its files in the page cache and not.
@@ -93,9 +85,41 @@ export async function startups(
 // `scripts/bench step`: a training step, start-up and memory beside Python PyTorch, in one run.
 
 const peers = new URL("peers/", import.meta.url).pathname;
-const ROUNDS = 9, COLD_ROUNDS = 5, WARM_UP = 20;
-const SIDES = ["hpctrain", "eager", "compile"] as const;
-type Side = typeof SIDES[number];
+const WARM_UP = 20;
+
+interface Effort {
+  readonly rounds: number;
+  readonly cold: number;
+  /** A run has so many. */
+  readonly epochs: number;
+  /** A round of PyTorch's has this part of the steps. */
+  readonly part: number;
+}
+const FULL: Effort = { rounds: 7, cold: 5, epochs: 4, part: 1 };
+const QUICK: Effort = { rounds: 1, cold: 1, epochs: 2, part: 20 };
+
+/** A user may type the first two; the others are modes of bench/peers/step.py. */
+const OWN = { hpctrain: "", "hpctrain --compile": "--compile" } as const;
+const PEERS = { "PyTorch eager": "eager", "torch.compile": "compile" } as const;
+type Side = keyof typeof OWN | keyof typeof PEERS;
+const SIDES = [...Object.keys(OWN), ...Object.keys(PEERS)] as Side[];
+const isOwn = (side: Side): side is keyof typeof OWN => Object.hasOwn(OWN, side);
+
+/** Command lines that train what bench/peers/models.py trains; the first of their epochs is not timed. */
+const LINES = {
+  mlp: "--model mlp --hidden-size 128 --batch-size 32 --threads 1 --train-samples 128000 --val-samples 32",
+  gpt:
+    "--model gpt --layers 4 --embed 128 --heads 4 --context 64 --set model.vocab_size=65 --batch-size 12 " +
+    "--train-samples 600 --val-samples 12",
+  resnet18: "--model resnet18 --optimizer sgd --set training.optimizer.momentum=0.9 --weight-decay 0 " +
+    "--batch-size 32 --train-samples 640 --val-samples 32",
+  convnet: "--model simple-convnet --dropout 0 --batch-size 32 --train-samples 1600 --val-samples 32",
+} as const satisfies Partial<Record<Name, string>>;
+export type Lined = keyof typeof LINES;
+
+/** As it is typed. */
+export const stepLine = (name: Lined, side: keyof typeof OWN, epochs: number): string =>
+  `hpctrain train ${LINES[name]} --epochs ${epochs} --device cpu ${OWN[side]}`.trim();
 
 export interface Programs {
   /** The executable, what bench's workers were compiled to, a Python with torch, and libtorch's folder. */
@@ -110,56 +134,96 @@ export interface Programs {
 }
 
 interface Measured {
-  readonly rounds: Record<Side, number[]>;
-  readonly peak: Record<Side, number>;
+  readonly title: string;
+  /** As typed; a peer's has no path. */
+  readonly commands: Partial<Record<Side, string>>;
+  /** Microseconds a step. */
+  readonly rounds: Partial<Record<Side, number[]>>;
+  /** Bytes. */
+  readonly peak: Partial<Record<Side, number>>;
   readonly missing: Partial<Record<Side, string>>;
 }
 
-const commandOf = (p: Programs, side: Side, name: Name): [string, string[]] =>
-  side === "hpctrain" ? [p.worker, [name]] : [p.python, [join(peers, "step.py"), name, side]];
-
-/** Rounds of each side in turn, in microseconds a step; a side that can't run says why instead. */
-async function measure(p: Programs, host: Host, name: Name): Promise<Measured> {
-  const { steps } = workloads[name];
-  const running = new Map<Side, Contestant>();
-  const missing: Measured["missing"] = {};
-  const first = new Map<Side, Round>();
-  for (const side of SIDES) {
-    try {
-      const contestant = await startContestant(...commandOf(p, side, name));
-      running.set(side, contestant);
-      first.set(side, await contestant.round(WARM_UP));
-    } catch (error) {
-      if (side !== "compile") throw error; // it needs a C++ compiler, which a machine may lack
-      missing[side] = messageOf(error).split("\n").slice(-1).join().replaceAll(/\/\S*\//g, ""); // no paths
-    }
-  }
-  sameTraining(name, first);
-  const rounds: Measured["rounds"] = { hpctrain: [], eager: [], compile: [] };
-  const peak: Measured["peak"] = { hpctrain: 0, eager: 0, compile: 0 };
-  for (const contestant of running.values()) await contestant.round(steps);
-  for (const [[side, contestant]] of turns(running, ROUNDS)) {
-    const { seconds, peak: bytes, tensors } = await host.turn(() => contestant.round(steps));
-    if (tensors !== first.get(side)?.tensors) {
-      throw new Error(`${name}: ${side} leaks: it has ${tensors} tensors now.`);
-    }
-    rounds[side].push(Math.round(seconds / steps * 1e8) / 100);
-    peak[side] = bytes;
-  }
-  for (const contestant of running.values()) await contestant.end();
-  return { rounds, peak, missing };
+interface Stepped {
+  readonly seconds: number;
+  readonly peak: number;
+  readonly parameters: number;
 }
 
-/**
- * A comparison is one only if all train the same: after the warm-up the losses agree. Compiled code rounds elsewhere,
- * and a loss near zero has few digits, so a thousandth either way is agreement too.
- */
-function sameTraining(name: Name, first: ReadonlyMap<Side, Round>): void {
-  const expected = first.get("eager")!.loss;
-  for (const [side, { loss }] of first) {
-    if (Math.abs(loss - expected) <= 0.01 * Math.abs(expected) + 1e-3) continue;
-    throw new Error(`${name}: after ${WARM_UP} steps ${side} has loss ${loss}, PyTorch eager ${expected}`);
+/** Seconds a step of a whole run, by its own events: its loop, its data, its records, and an epoch's validation are in them. */
+export async function stepsOf(
+  { exe, python }: Pick<Programs, "exe" | "python">,
+  line: string,
+): Promise<Stepped> {
+  const folder = Deno.makeTempDirSync();
+  try {
+    const { peak } = await timed(python, [exe, ...line.split(" ").slice(1)], folder);
+    return { ...timesIn(eventsIn(folder)), peak };
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
   }
+}
+
+/** The median epoch's, without the first: code is made in that one. */
+// deno-lint-ignore no-explicit-any
+export function timesIn(events: any[]): Omit<Stepped, "peak"> {
+  const epochs = events.filter(({ kind }) => kind === "epoch");
+  const each = epochs.slice(1).map(({ seconds, step }, i) => seconds / (step - epochs[i].step));
+  if (each.length === 0) throw new Error("a run of one epoch has no time of a step");
+  return { seconds: median(each), parameters: events.find(({ kind }) => kind === "run").parameters };
+}
+
+/** Rounds of each side in turn, in microseconds a step; a side that can't run says why instead. */
+async function measure(
+  p: Programs,
+  host: Host,
+  name: Lined,
+  { rounds, epochs, part }: Effort,
+): Promise<Measured> {
+  const { title } = workloads[name], steps = Math.ceil(workloads[name].steps / part);
+  const running = new Map<Side, Contestant>();
+  const measured: Measured = { title, commands: {}, rounds: {}, peak: {}, missing: {} };
+  const parameters = new Map<Side, number | undefined>();
+  for (const side of SIDES) {
+    if (isOwn(side)) {
+      measured.commands[side] = stepLine(name, side, epochs);
+      continue;
+    }
+    const args = ["step.py", name, PEERS[side]];
+    measured.commands[side] = `python3 ${args.join(" ")}`;
+    try {
+      const contestant = await startContestant(p.python, [join(peers, args[0]), ...args.slice(1)]);
+      parameters.set(side, (await contestant.round(WARM_UP)).parameters);
+      running.set(side, contestant);
+    } catch (error) {
+      if (side !== "torch.compile") throw error; // it needs a C++ compiler, which a machine may lack
+      measured.missing[side] = messageOf(error).split("\n").slice(-1).join().replaceAll(/\/\S*\//g, ""); // no paths
+    }
+  }
+  try {
+    for (const [side] of turns(SIDES.filter((side) => isOwn(side) || running.has(side)), rounds)) {
+      const one = await host.turn(() =>
+        isOwn(side) ? stepsOf(p, stepLine(name, side, epochs)) : roundOf(running.get(side)!, steps)
+      );
+      parameters.set(side, parameters.get(side) ?? one.parameters);
+      (measured.rounds[side] ??= []).push(Math.round(one.seconds * 1e8) / 100);
+      measured.peak[side] = Math.max(one.peak, measured.peak[side] ?? 0);
+    }
+  } finally {
+    for (const contestant of running.values()) await contestant.end();
+  }
+  if (new Set(parameters.values()).size !== 1) {
+    throw new Error(`${name}: the sides have parameters ${[...parameters].flat().join(" ")}`);
+  }
+  return measured;
+}
+
+async function roundOf(
+  contestant: Contestant,
+  steps: number,
+): Promise<Partial<Stepped> & Omit<Stepped, "parameters">> {
+  const { seconds, peak } = await contestant.round(steps);
+  return { seconds: seconds / steps, peak };
 }
 
 function starters(p: Programs, saveDir: string): Starter[] {
@@ -187,25 +251,31 @@ function starters(p: Programs, saveDir: string): Starter[] {
   ];
 }
 
-export async function stepBenchmark(p: Programs): Promise<void> {
-  const about = machine(), host = openHost();
+/** `quick`: nothing is written. */
+export async function stepBenchmark(p: Programs, quick: boolean): Promise<void> {
+  const about = machine(), host = openHost(), effort = quick ? QUICK : FULL;
   if (about.load > 0.5) {
     console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
   }
-  const steps = {} as Record<Name, Measured>;
-  for (const name of keysOf(workloads)) {
-    console.log(workloads[name].title);
-    steps[name] = await measure(p, host, name);
-    for (const row of stepRows(name, steps[name])) console.log(`  ${row.join("  ")}`);
+  const steps = {} as Record<Lined, Measured>;
+  for (const name of quick ? ["mlp"] as const : keysOf(LINES)) {
+    steps[name] = await measure(p, host, name, effort);
+    for (const row of stepRows(steps[name])) console.log(`  ${row.join("  ")}`);
   }
   const saveDir = Deno.makeTempDirSync();
   try {
     console.log("Start-up to the first step done");
     const both = starters(p, saveDir);
-    const warm = await startups(both, p.python, ROUNDS, false);
-    const cold = await startups(both, p.python, COLD_ROUNDS, true);
+    const warm = await startups(both, p.python, effort.rounds, false);
+    const cold = await startups(both, p.python, effort.cold, true);
     for (const row of startRows(warm, cold)) console.log(`  ${row.join("  ")}`);
-    write(p, about, host, steps, { warm, cold });
+    if (quick) return;
+    const [own, other] = both.map(({ args }) => args);
+    const commands = {
+      hpctrain: ["hpctrain", ...own].join(" ").replace(saveDir, "."),
+      eager: `python3 ${other.join(" ").replace(peers, "")}`,
+    };
+    write(p, about, host, steps, { warm, cold, commands });
   } finally {
     Deno.removeSync(saveDir, { recursive: true });
   }
@@ -214,27 +284,20 @@ export async function stepBenchmark(p: Programs): Promise<void> {
 type Starts = Record<"warm" | "cold", Record<string, number[]>>;
 
 const times = (ratio: number) => `${ratio.toFixed(2)}x`;
-const SHOWN: Record<Side, string> = {
-  hpctrain: "hpctrain",
-  eager: "PyTorch eager",
-  compile: "PyTorch torch.compile",
-};
 
-function stepRows(name: Name, m: Measured): string[][] {
-  const eager = median(m.rounds.eager);
-  return SIDES.map((side) => {
-    const title = side === "hpctrain" ? workloads[name].title : "";
-    if (m.missing[side]) return [title, SHOWN[side], "can't run here", "", "", ""];
-    const own = median(m.rounds[side]);
-    const spread = (Math.max(...m.rounds[side]) - Math.min(...m.rounds[side])) / own;
-    const megabytes = m.peak[side] / 2 ** 20;
+function stepRows({ title, rounds, peak, missing }: Measured): string[][] {
+  const eager = median(rounds["PyTorch eager"]!);
+  return SIDES.map((side, i) => {
+    const begin = [i === 0 ? title : "", side], all = rounds[side];
+    if (all === undefined) return [...begin, `can't run here: ${missing[side]}`, "", "", ""];
+    const own = median(all), spread = (Math.max(...all) - Math.min(...all)) / own;
+    const megabytes = peak[side]! / 2 ** 20;
     return [
-      title,
-      SHOWN[side],
+      ...begin,
       own < 10_000 ? `${own.toFixed(0)} us` : `${(own / 1000).toFixed(1)} ms`,
       `${(100 * spread).toFixed(0)}%`,
       times(eager / own),
-      `${megabytes.toFixed(0)} MB (${times(m.peak[side] / m.peak.eager)})`,
+      `${megabytes.toFixed(0)} MB (${times(peak[side]! / peak["PyTorch eager"]!)})`,
     ];
   });
 }
@@ -245,7 +308,7 @@ function startRows(warm: Starts["warm"], cold: Starts["cold"]): string[][] {
       const own = median(s[side]);
       return [`${own.toFixed(2)} s`, times(median(s.eager) / own)];
     });
-    return [SHOWN[side], ...cells];
+    return [side === "eager" ? "PyTorch eager" : side, ...cells];
   });
 }
 
@@ -253,8 +316,8 @@ function write(
   p: Programs,
   about: ReturnType<typeof machine>,
   host: Host,
-  steps: Record<Name, Measured>,
-  starts: Starts,
+  steps: Record<Lined, Measured>,
+  starts: Starts & { commands: Record<string, string> },
 ): void {
   const versions = versionsOf(p);
   const results = {
@@ -263,19 +326,13 @@ function write(
     machine: about,
     versions,
     taken: host.taken,
-    stepMicroseconds: Object.fromEntries(
-      keysOf(steps).map((name) => [name, {
-        title: workloads[name].title,
-        stepsPerRound: workloads[name].steps,
-        ...steps[name],
-      }]),
-    ),
+    steps,
     startSeconds: { ...starts, note: COLD },
   };
   writeResults("step", results);
   const stepTable = table(
     ["Training step", "", "Median", "Spread", "Speed against eager", "Peak memory"],
-    (keysOf(steps)).flatMap((name) => stepRows(name, steps[name])),
+    Object.values(steps).flatMap(stepRows),
   );
   const startTable = table(
     ["Start to first step done", "Warm", "Against Python", "Cold", "Against Python"],
@@ -286,91 +343,18 @@ function write(
     [
       "# A training step, start-up and memory",
       `\`./scripts/bench step\` on ${results.date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ${versions.libtorch}, ` +
-      `Python ${versions.python} with PyTorch ${versions.torch}. Medians of ${ROUNDS} rounds in which the programs take ` +
-      "turns; spread is the slowest round less the fastest, against the median. Both sides train the same model on the " +
-      "same batch, which is checked by their losses; PyTorch with fused optimizers and gradients set to None. The loss " +
-      `is read back once a round. ${host.said()}`,
+      `Python ${versions.python} with PyTorch ${versions.torch}. Medians of ${FULL.rounds} rounds in which the programs take ` +
+      "turns; spread is the slowest round less the fastest, against the median. hpctrain's steps are those of whole runs of " +
+      "the command lines below, and their own events are the clock: an epoch's seconds by its steps, of the median epoch " +
+      "without the first. Data that is made, the loop, records and a short validation are in a step. PyTorch has one batch " +
+      "in memory and a bare loop, a fused optimizer and gradients set to None; its loss is read back once a round. " +
+      `${host.said()}`,
       stepTable,
-      `Cold: ${COLD}. Medians of ${COLD_ROUNDS}.`,
+      `Cold: ${COLD}. Medians of ${FULL.cold}.`,
       startTable,
-    ].join("\n\n"),
-  );
-}
-
-// `scripts/bench shards`: what --deterministic=world costs, beside the same step without it.
-
-const SHARD_ROUNDS = 5, SHARD_WARM_UP = 5;
-/** Numbers of virtual shards; 0 is a run without them. */
-const COUNTS = [0, 1, 4, 8];
-
-interface MeasuredShards {
-  /** Microseconds of processor time a step. */
-  readonly rounds: number[];
-  peak: number;
-}
-
-/** Rounds of each number of shards in turn. */
-async function measureShards({ worker }: Programs, name: Name): Promise<MeasuredShards[]> {
-  const steps = Math.ceil(workloads[name].steps / 2);
-  const running: Contestant[] = [];
-  for (const count of COUNTS) running.push(await startContestant(worker, [name, String(count)]));
-  const measured = COUNTS.map((): MeasuredShards => ({ rounds: [], peak: 0 }));
-  const losses: number[] = [];
-  const used: number[] = [];
-  for (const contestant of running) {
-    const { loss, cpu = NaN } = await contestant.round(SHARD_WARM_UP);
-    losses.push(loss);
-    used.push(cpu);
-  }
-  const apart = Math.max(...losses.map((loss) => Math.abs(loss / losses[0] - 1)));
-  // Batch norm sees a shard at a time, so with it the losses are others.
-  if (name !== "resnet18" && apart > 1e-3) throw new Error(`${name} has the losses ${losses.join(", ")}`);
-  for (const [[i, contestant]] of turns(running.entries(), SHARD_ROUNDS)) {
-    const { cpu = NaN, peak } = await contestant.round(steps);
-    measured[i].rounds.push(Math.round((cpu - used[i]) / steps * 1e8) / 100);
-    measured[i].peak = peak;
-    used[i] = cpu;
-  }
-  for (const contestant of running) await contestant.end();
-  return measured;
-}
-
-function rowsOf(name: Name, measured: readonly MeasuredShards[]): string[][] {
-  const [plain] = measured;
-  return measured.map(({ rounds, peak }, i) => {
-    const own = median(rounds);
-    const spread = (Math.max(...rounds) - Math.min(...rounds)) / own;
-    return [
-      i === 0 ? workloads[name].title : "",
-      i === 0 ? "off" : `${COUNTS[i]} ${COUNTS[i] === 1 ? "shard" : "shards"}`,
-      own < 10_000 ? `${own.toFixed(0)} us` : `${(own / 1000).toFixed(1)} ms`,
-      `${(100 * spread).toFixed(0)}%`,
-      `${(own / median(plain.rounds)).toFixed(2)}x`,
-      `${(peak / 2 ** 20).toFixed(0)} MB`,
-    ];
-  });
-}
-
-export async function shardsBenchmark(p: Programs): Promise<void> {
-  const about = machine(), versions = versionsOf(p);
-  const all = {} as Record<Name, MeasuredShards[]>;
-  for (const name of keysOf(workloads)) {
-    all[name] = await measureShards(p, name);
-    for (const row of rowsOf(name, all[name])) console.log(row.join("  "));
-  }
-  const date = new Date().toISOString().slice(0, 10);
-  const command = "./scripts/bench shards";
-  writeResults("shards", { command, date, machine: about, versions, shards: COUNTS, stepMicroseconds: all });
-  writePage(
-    "shards",
-    [
-      "# The cost of --deterministic=world",
-      `\`${command}\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
-      `${versions.libtorch}. Processor time of a step on one thread; one process computes all shards. Medians of ${SHARD_ROUNDS} rounds in which the numbers of ` +
-      "shards take turns; spread is the slowest round less the fastest, against the median.",
-      table(
-        ["Training step", "--deterministic=world", "Median", "Spread", "Against off", "Peak memory"],
-        keysOf(all).flatMap((name) => rowsOf(name, all[name])),
+      "## The command lines",
+      ...[...Object.values(steps).map(({ commands }) => commands), starts.commands].map((commands) =>
+        Object.values(commands).map((command) => `    ${command}`).join("\n")
       ),
     ].join("\n\n"),
   );

@@ -171,4 +171,5 @@ def prepare(name, compiled=None, threads=None):
         optimizer.zero_grad(set_to_none=True)
         return loss
 
+    step.parameters = sum(p.numel() for p in model.parameters())
     return step

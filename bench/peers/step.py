@@ -1,4 +1,4 @@
-"""PyTorch's side of the step benchmark: trains as many steps as each line of input says, answers with JSON. See bench/worker.ts."""
+"""PyTorch's side of the step benchmark: trains as many steps as each line of input says, answers with JSON. See bench/step.ts and bench/worker.ts."""
 import json
 import re
 import sys
@@ -22,4 +22,4 @@ for line in sys.stdin:
         loss = step()
     last = loss.item()  # the one time a round that a value is read back
     seconds = time.perf_counter() - began
-    print(json.dumps({"seconds": seconds, "loss": last, "peak": peak_memory()}), flush=True)
+    print(json.dumps({"seconds": seconds, "loss": last, "peak": peak_memory(), "parameters": step.parameters}), flush=True)
