@@ -1,7 +1,7 @@
 // The training loop, in the order of events: epochs of steps; between two steps the stops, evaluations and saves that are due;
 // at an epoch's end evaluation, report and save.
 import { withoutKernelSearch } from "../../ffi/cuda.ts";
-import { scope } from "../../ffi/tensor.ts";
+import { freeing } from "../../ffi/tensor.ts";
 import { spentBetween } from "../run/account.ts";
 import { isUnfinished } from "./batches.ts";
 import { beginEpoch, goBack, type Loop, openLoop, save, settleEpoch, stop } from "./epoch.ts";
@@ -103,7 +103,7 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   at.stepping(cursor.step, request.wantNorm);
   let taken: StepTaken;
   try {
-    taken = scope(() => {
+    taken = freeing(() => {
       const batches = request.batches = ready ? supply.take()! : []; // none where all ranks abort this step
       at.fed(batches[0]?.input.shape[0] ?? 0);
       request.shares = ranks ? ranks.shares(batches, loss, loop.warnEmpty) : sharesOf(batches, loss);
