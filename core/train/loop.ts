@@ -161,11 +161,15 @@ async function endEpoch(loop: Loop): Promise<Ending | null> {
   const { kept, stop: early } = judgeEvaluation(trainer, epoch, evaluation);
   const time = spentBetween(loop.began, account.markTime());
   reportEpoch(trainer, epoch, trained, evaluation, pace.epochRate(), time);
-  if (saves || kept || early !== null) await save(loop, saves || early !== null ? "epoch" : "best", kept);
+  const isDue = saves || kept || early !== null;
+  const mayWait = isDue && !isLast && early === null && trainer.ranks === null; // ranks' clocks differ
+  const waits = mayWait && await trainer.saver.putOff(kept);
+  if (isDue && !waits) await save(loop, saves || early !== null ? "epoch" : "best", kept);
   if (early !== null) return ended(early);
   const due = loop.due(true);
   if (due.save === "request") await save(loop, due.save, false); // it came while the epoch's own was made
-  return due.stop !== null && isUnfinished(training, cursor) ? stoppedFor(due.stop) : null;
+  if (due.stop === null || !isUnfinished(training, cursor)) return null;
+  return waits ? await stop(loop, due.stop) : stoppedFor(due.stop);
 }
 
 export const enough = ({ config: { training }, cursor }: Pick<Run, "config" | "cursor">): boolean =>
