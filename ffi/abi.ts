@@ -24,6 +24,7 @@ export const slotPointers: Deno.PointerValue[] = Array.from(
 const outMemory = new ArrayBuffer(8);
 export const out = new BigUint64Array(outMemory);
 export const outF64 = new Float64Array(outMemory);
+export const outF32 = new Float32Array(outMemory);
 export const outI64 = new BigInt64Array(outMemory);
 export const outI32 = new Int32Array(outMemory);
 export const outAt = Deno.UnsafePointer.of(new Uint8Array(outMemory));

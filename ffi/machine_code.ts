@@ -1,6 +1,6 @@
 // Machine code in pages of memory that are writable first and executable after, never both; and the table of
 // addresses that the code is given.
-import { check, native, outAt, outI64 } from "./abi.ts";
+import { check, native, out, outAt } from "./abi.ts";
 import { openedLibtorch } from "./library.ts";
 import { alive, type Tensor } from "./tensor.ts";
 
@@ -93,8 +93,10 @@ export function loadCode(
   return {
     setSlot(slot, tensor, byteOffset = 0) {
       if (slot < 0 || slot >= code.constantsSlot) throw new Error(`internal: code has no slot ${slot}.`);
-      check(native.dataPointer(alive(tensor, "setSlot"), outAt), "setSlot");
-      table[slot] = BigInt.asUintN(64, outI64[0]) + BigInt(byteOffset);
+      const known = tensor.kept ? tensor.host : null; // an address that is known needs no call
+      if (known === null) check(native.dataPointer(alive(tensor, "setSlot"), outAt), "setSlot");
+      const begin = known === null ? out[0] : known.at;
+      table[slot] = byteOffset === 0 ? begin : begin + BigInt(byteOffset);
     },
     run(entry = 0) {
       if (freed) throw new Error("internal: freed machine code is run.");

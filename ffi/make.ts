@@ -1,4 +1,4 @@
-import { check, native, out, outAt, outI32, outI64 } from "./abi.ts";
+import { check, native, out, outAt, outF32, outI32, outI64 } from "./abi.ts";
 import { aten } from "./aten.ts";
 import { type DType, dtypeCode } from "./dtype.ts";
 import { NativeError } from "./errors.ts";
@@ -133,6 +133,29 @@ export function readBytes(t: Tensor): Uint8Array<ArrayBuffer> {
   });
 }
 
+/**
+ * Copies a tensor's numbers into those of `to` from its i-th of as many on, where both stay, dense on the host and of one type:
+ * that is a copy of memory, and takes a tenth of what an op does. Elsewhere it does nothing, and returns false.
+ */
+export function copiesMemory(to: Tensor, from: Tensor, i = 0): boolean {
+  if (!to.kept || !from.kept || tape.recorder !== null) return false;
+  const a = to.host, b = from.host;
+  if (a === null || b === null || a.dtype !== b.dtype) return false;
+  const begin = i === 0 ? 0n : BigInt(i) * b.bytes;
+  if (begin + b.bytes > a.bytes) return false;
+  native.copyWord(a.at + begin, b.at, b.bytes);
+  return true;
+}
+
+/** The number of a tensor of one f32 that stays on the host, read without an op; null of another. */
+export function numberIn(t: Tensor): number | null {
+  if (!t.kept || tape.recorder !== null) return null;
+  const { host } = t;
+  if (host === null || host.dtype !== "f32" || host.bytes !== 4n) return null;
+  native.copyIn(outAt, host.at, 4n);
+  return outF32[0];
+}
+
 /** A window on the tensor's own memory, without a copy. Valid only while the tensor lives; contiguous CPU only. */
 export function borrowBytes(t: Tensor): Uint8Array<ArrayBuffer> {
   if (!t.contiguous || t.device !== "cpu") throw new Error(`internal: borrowBytes of ${describe(t)}.`);
@@ -165,6 +188,7 @@ export function tensorAt(address: bigint, elements: number): Tensor {
 
 /** All values as numbers, in row-major order. */
 export function toNumbers(t: Tensor): Float64Array {
+  if (t.kept && t.host?.dtype === "f64") return new Float64Array(readBytes(t).buffer);
   return scope(() => new Float64Array(readBytes(toCopy(t, "f64", null, "cpu")).buffer));
 }
 /** All values of an integer tensor, exactly. */

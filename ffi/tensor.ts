@@ -21,6 +21,8 @@ export class Tensor {
   /** True where scopes leave it alone; `keep` sets it. */
   kept = false;
   #shape: readonly number[] | undefined = undefined;
+  #dtype: DType | undefined = undefined;
+  #host: HostMemory | null | undefined = undefined;
 
   /** Takes over a native handle; made by ops, not by programs. */
   constructor(handle: bigint) {
@@ -46,8 +48,7 @@ export class Tensor {
   }
   /** The type of its elements. */
   get dtype(): DType {
-    native.dtype(alive(this, "dtype"), outAt);
-    return dtypeName(outI32[0]);
+    return this.#dtype ??= readDtype(alive(this, "dtype"));
   }
   /** The device that has its memory. */
   get device(): Device {
@@ -71,6 +72,18 @@ export class Tensor {
     out[0] = 0n;
     native.isContiguous(alive(this, "contiguous"), outAt);
     return (outI32[0] & 0xff) !== 0;
+  }
+
+  /**
+   * Its memory, where that is the host's and without gaps; else null. A tensor keeps it for life.
+   * @internal
+   */
+  get host(): HostMemory | null {
+    if (this.#host === undefined) {
+      alive(this, "host");
+      this.#host = this.device === "cpu" && this.contiguous ? hostMemory(this) : null;
+    }
+    return this.#host;
   }
 
   /** The one value of a one-element tensor, as a number. Waits for the device. */
@@ -101,13 +114,32 @@ export class Tensor {
     this.free();
     this.h = handle; // one tensor fewer lives if this one did, as free() has counted
     other.h = 0n;
-    this.#shape = undefined;
+    this.#shape = this.#dtype = this.#host = undefined;
   }
 
   /** As it is named in messages: f32[32, 7]. */
   toString(): string {
     return this.h === 0n ? "freed tensor" : describe(this);
   }
+}
+
+/** The memory of a tensor without gaps. @internal */
+export interface HostMemory {
+  /** The address of its first number. Only ffi/ reads it. */
+  readonly at: bigint;
+  readonly bytes: bigint;
+  readonly dtype: DType;
+}
+
+function hostMemory(t: Tensor): HostMemory {
+  check(native.dataPointer(t.h, outAt), "host");
+  const at = out[0];
+  return { at, bytes: BigInt(t.byteLength), dtype: t.dtype };
+}
+
+function readDtype(h: bigint): DType {
+  native.dtype(h, outAt);
+  return dtypeName(outI32[0]);
 }
 
 function readShape(h: bigint): readonly number[] {
@@ -155,9 +187,22 @@ export function scope<R>(body: () => R): R {
   }
 }
 
+/** A scope from which no tensor comes but those that are kept, so that nothing is looked for in what it returns. */
+export function freeing<R>(body: () => R): R {
+  const mark = top;
+  depth++;
+  try {
+    return body();
+  } finally {
+    depth--;
+    closeScope(mark, undefined);
+  }
+}
+
 const FEW = 16;
 
 function closeScope(mark: number, result: unknown): void {
+  if (top === mark) return;
   const returned: Tensor[] = [];
   if (result !== undefined) collect(result, returned, 2);
   // A search through a few is faster than a set of them; through many it would be quadratic.

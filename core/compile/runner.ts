@@ -85,7 +85,7 @@ export function denseIn(t: Tensor, lies: CallResult["lies"] = "first"): Tensor {
     const turned = permute(t, BY_TOKENS);
     return turned.contiguous ? t : permute(contiguous(turned), BY_TOKENS);
   }
-  if (lies !== "last") return t.contiguous ? t : contiguous(t);
+  if (lies !== "last") return t.kept && t.host !== null || t.contiguous ? t : contiguous(t);
   const { shape, strides } = t, [, channels, height, width] = shape;
   const whole = [height * width * channels, 1, width * channels, channels];
   const dense = whole.every((stride, i) => shape[i] === 1 || strides[i] === stride);

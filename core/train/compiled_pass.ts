@@ -84,8 +84,10 @@ export function openCompiledPass(
   return {
     begin: () => compiler.begin(),
     settle: () => compiler.settle(),
-    over: (plain, cuts = [], again) => (p, input, target, weight, done) =>
-      compiler.take({ plain, cuts, again }, p, { input, target, weight }, done),
+    over(plain, cuts = [], again) {
+      const way = { plain, cuts, again };
+      return (p, input, target, weight, done) => compiler.take(way, p, { input, target, weight }, done);
+    },
   };
 }
 

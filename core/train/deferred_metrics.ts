@@ -55,7 +55,7 @@ export function openDeferredMetrics(
     readonly at: Pick<Moments, "arrived">;
   },
 ) {
-  const { cursor, plan, events, console, warn, guard, times, account, scaler } = trainer;
+  const { cursor, plan, events, console, warn, guard, times, account, scaler, pass: { onGpu } } = trainer;
   const { epochs } = trainer.config.training, steps = stepsInAll(trainer.config.training, plan);
   let waiting: ReturnType<typeof waitingFor> | null = null;
   let shownAt = -Infinity;
@@ -70,8 +70,9 @@ export function openDeferredMetrics(
   ) => {
     const { step, stepInEpoch, samples } = cursor, waited = account.spent[DATA] - waitedBefore;
     waitedBefore += waited;
-    const read = startReading(taken);
-    return { read, taken, samples, rate, log, step, stepInEpoch, waited, noise: noise.taken(inStep) };
+    const reading = startReading(taken, onGpu), { counted, refused } = taken;
+    const told = noise.taken(inStep);
+    return { reading, counted, refused, samples, rate, log, step, stepInEpoch, waited, noise: told };
   };
   const show = (w: NonNullable<typeof waiting>, loss: number, now: number) => {
     if (now - shownAt < SHOW_MS) return;
@@ -93,13 +94,13 @@ export function openDeferredMetrics(
     if (waiting === null) return;
     const w = waiting, now = performance.now();
     waiting = null;
-    const { loss, norm, finite } = w.read(), noise = w.noise?.(norm);
+    const { loss, norm, finite } = w.reading.numbers ?? w.reading.read(), noise = w.noise?.(norm);
     at.arrived();
     trainer.lineage.stepped(w.step);
     trainer.losses.step = { step: w.step, loss };
-    const skipped = followStep(trainer, w.taken, finite, w.step);
+    const skipped = followStep(trainer, w, finite, w.step);
     if (skipped !== null) {
-      warn(skipped, w.step, w.taken.refused === null ? undefined : "spike");
+      warn(skipped, w.step, w.refused === null ? undefined : "spike");
     } else if (!Number.isFinite(loss) && !guard.takesNonFinite) {
       throw notFinite(trainer, w.step, epoch + 1, loss);
     } else {
@@ -138,25 +139,38 @@ export function openDeferredMetrics(
   };
 }
 
+/** A step's numbers, or how they are read once a GPU has them. */
+type Reading =
+  | { readonly numbers: Numbers; readonly read: null }
+  | { readonly numbers: null; readonly read: () => Numbers };
+
 /** A GPU copies the numbers at once; on a CPU they are there. */
-function startReading(taken: StepTaken): () => Numbers {
+function startReading(taken: StepTaken, onGpu: boolean): Reading {
+  if (!onGpu) return { numbers: here(taken), read: null };
   const { loss, norm, found } = taken;
-  if (!taken.numbers && (loss.device === "cpu" || !norm && !found)) return separately(taken);
+  if (!taken.numbers && !norm && !found) {
+    const mean = startReadback(loss);
+    return {
+      numbers: null,
+      read: () => ({ loss: mean.take((t) => t.item()), norm: undefined, finite: true }),
+    };
+  }
   const back = taken.numbers?.() ?? startReadback(keep(stepNumbers(taken)));
   if (!taken.numbers) { for (const t of [loss, norm, found]) t?.free(); }
-  return () => {
+  const read = () => {
     const [mean, ...rest] = back.take(toNumbers);
     return { loss: mean, norm: norm ? rest[0] : undefined, finite: !found || rest.at(-1) === 0 };
   };
+  return { numbers: null, read };
 }
 
-function separately({ loss, norm, found }: StepTaken): () => Numbers {
-  const [mean, length, finding] = [loss, norm, found].map((t) => t && startReadback(t));
-  return () => ({
-    loss: mean!.take((t) => t.item()),
-    norm: length?.take((t) => t.item()),
-    finite: !finding || finding.take((t) => t.item()) === 0,
-  });
+/** Hot. */
+function here({ loss, norm, found }: StepTaken): Numbers {
+  const numbers = { loss: loss.item(), norm: norm?.item(), finite: found === null || found.item() === 0 };
+  loss.free();
+  norm?.free();
+  found?.free();
+  return numbers;
 }
 
 /** A look at the memory in use costs as much as twenty small ops. */

@@ -58,9 +58,9 @@ export async function evaluate(
   const { rank, world } = team ?? { rank: 0, world: 1 };
   const stride = batchSize * world, batches = Math.ceil(source.length / batchSize);
   const parts = team ? batches : 1; // ranks keep each batch's sums apart
-  const running = new RunningMetrics(measure, parts);
+  const mine = Math.ceil(batches / world), running = new RunningMetrics(measure, parts, mine);
   const ofAnomalies = source.anomalies ? measureOf(source, { loss: pass.loss, full: false }) : null;
-  const anomalies = ofAnomalies && new RunningMetrics(ofAnomalies, parts);
+  const anomalies = ofAnomalies && new RunningMetrics(ofAnomalies, parts, mine);
   const tally = diagnoses ? openTally(source, pass.loss, team === null) : null;
   const ranking = openRanking(source, pass.loss, deviceOf(pass));
   const judges = { running, tally, ranking, anomalies };

@@ -2,10 +2,18 @@
 import { asStrided, contiguous, copy_, narrow, toDtype } from "../../ffi/ops.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { gatheredRows } from "../data/loader/gathered.ts";
 import { type BatchRows, batchRows, openLoader } from "../data/loader/loader.ts";
 import { partsOf, partsOfShards } from "../data/source/order.ts";
 import type { Sampling } from "../data/source/sampling.ts";
-import { type Batch, isSteady, type Part, type Source } from "../data/source/source.ts";
+import {
+  type Batch,
+  finishesNothing,
+  gathersRows,
+  isSteady,
+  type Part,
+  type Source,
+} from "../data/source/source.ts";
 import type { Loss } from "../models/losses.ts";
 import type { MicroBatch, Shards } from "./micro_batch.ts";
 import {
@@ -76,19 +84,26 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
     : null;
   const clock = { seconds: 0 };
   const supplies = new Map<Source, Supply>();
+  const closing: (() => void)[] = [];
   const layout = (b: Batch): Batch =>
     channelsLast && b.input.shape.length === 4 ? { ...b, input: imagesLast(b.input) } : b;
+  /** Without threads the training thread itself gathers or reads. */
+  const rowsHere = (source: Source): BatchRows => {
+    if (device !== "cpu" || !gathersRows(source)) return clocked(batchRows(source), clock);
+    const rows = gatheredRows(source, clock);
+    closing.push(rows.close);
+    return rows;
+  };
   return {
     of(given) {
       const source = onDevice(given);
       const known = supplies.get(source);
       if (known) return known;
       const lane = loader ? lanes.findIndex((one) => one.source === source) : -1;
-      const rows = loader && lane >= 0 ? loader.lanes[lane] : batchRows(source);
-      const timed = clocked(rows, clock);
+      const rows = loader && lane >= 0 ? clocked(loader.lanes[lane], clock) : rowsHere(source);
       const supply = device === "cpu"
-        ? onHost(source, timed, layout)
-        : overlapped(source, timed, lane >= 0, device, layout, loss);
+        ? onHost(source, rows, channelsLast ? layout : null)
+        : overlapped(source, rows, lane >= 0, device, layout, loss);
       supplies.set(source, supply);
       return supply;
     },
@@ -98,7 +113,10 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
         (sum, source) => sum + (source.passedOver?.() ?? 0),
         loader?.skipped() ?? 0,
       ),
-    close: () => loader?.close(),
+    close() {
+      loader?.close();
+      for (const close of closing.splice(0)) close();
+    },
   };
 }
 
@@ -108,8 +126,20 @@ export function imagesLast(images: Tensor): Tensor {
   return channels === 1 ? asStrided(last, images.shape, [height * width, 1, width, 1]) : last;
 }
 
-function onHost(source: Source, rows: BatchRows, layout: (b: Batch) => Batch): Supply {
-  const groups = groupsOf(rows);
+/** `layout` is null where batches stay as they come. */
+function onHost(source: Source, rows: BatchRows, layout: ((b: Batch) => Batch) | null): Supply {
+  const groups = groupsOf(rows), asTheyCome = layout === null && finishesNothing(source);
+  const taken = (part: Part): MicroBatch => {
+    if (asTheyCome) {
+      const batch = rows.take(part);
+      return part.shard === undefined ? batch : { ...batch, shard: part.shard };
+    }
+    const batch = scope(() => {
+      const finished = source.finish(rows.take(part), part);
+      return layout === null ? finished : layout(finished);
+    });
+    return { ...batch, shard: part.shard };
+  };
   let held = 0;
   return {
     begin(steps) {
@@ -123,11 +153,7 @@ function onHost(source: Source, rows: BatchRows, layout: (b: Batch) => Batch): S
       rows.release(held); // the step that used them is over
       const group = groups.take();
       held = group?.length ?? 0;
-      return group &&
-        group.map((part) => ({
-          ...scope(() => layout(source.finish(rows.take(part), part))),
-          shard: part.shard,
-        }));
+      return group && group.map(taken);
     },
   };
 }
@@ -339,9 +365,11 @@ function groupsOf(rows: BatchRows): Groups {
       rows.begin(nextPart);
     },
     ready(milliseconds) {
-      const end = performance.now() + milliseconds;
       const parts = peek()?.length ?? 0;
-      for (let i = 0; i < parts; i++) {
+      let i = 0;
+      while (i < parts && rows.ready(i, 0)) i++;
+      if (i === parts) return true;
+      for (const end = performance.now() + milliseconds; i < parts; i++) {
         if (!rows.ready(i, Math.max(0, end - performance.now()))) return false;
       }
       return true;

@@ -1,7 +1,7 @@
 // The training loop, in the order of events: epochs of steps; between two steps the stops, evaluations and saves that are due;
 // at an epoch's end evaluation, report and save.
 import { withoutKernelSearch } from "../../ffi/cuda.ts";
-import { scope } from "../../ffi/tensor.ts";
+import { freeing } from "../../ffi/tensor.ts";
 import { spentBetween } from "../run/account.ts";
 import { isUnfinished } from "./batches.ts";
 import { beginEpoch, goBack, type Loop, openLoop, save, settleEpoch, stop } from "./epoch.ts";
@@ -103,7 +103,7 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   at.stepping(cursor.step, request.wantNorm);
   let taken: StepTaken;
   try {
-    taken = scope(() => {
+    taken = freeing(() => {
       const batches = request.batches = ready ? supply.take()! : []; // none where all ranks abort this step
       at.fed(batches[0]?.input.shape[0] ?? 0);
       request.shares = ranks ? ranks.shares(batches, loss, loop.warnEmpty) : sharesOf(batches, loss);
@@ -161,11 +161,15 @@ async function endEpoch(loop: Loop): Promise<Ending | null> {
   const { kept, stop: early } = judgeEvaluation(trainer, epoch, evaluation);
   const time = spentBetween(loop.began, account.markTime());
   reportEpoch(trainer, epoch, trained, evaluation, pace.epochRate(), time);
-  if (saves || kept || early !== null) await save(loop, saves || early !== null ? "epoch" : "best", kept);
+  const isDue = saves || kept || early !== null;
+  const mayWait = isDue && !isLast && early === null && trainer.ranks === null; // ranks' clocks differ
+  const waits = mayWait && await trainer.saver.putOff(kept);
+  if (isDue && !waits) await save(loop, saves || early !== null ? "epoch" : "best", kept);
   if (early !== null) return ended(early);
   const due = loop.due(true);
   if (due.save === "request") await save(loop, due.save, false); // it came while the epoch's own was made
-  return due.stop !== null && isUnfinished(training, cursor) ? stoppedFor(due.stop) : null;
+  if (due.stop === null || !isUnfinished(training, cursor)) return null;
+  return waits ? await stop(loop, due.stop) : stoppedFor(due.stop);
 }
 
 export const enough = ({ config: { training }, cursor }: Pick<Run, "config" | "cursor">): boolean =>

@@ -30,9 +30,10 @@ export interface MicroBatch {
 }
 
 /** The caller's scope has what is made of raw rows. */
-export function finished({ raw, ...batch }: MicroBatch): MicroBatch {
-  const { input, target } = batch;
-  return raw ? { ...batch, ...raw.finish({ input, target }) } : batch;
+export function finished(given: MicroBatch): MicroBatch {
+  if (!given.raw) return given;
+  const { raw, ...batch } = given, { input, target } = batch;
+  return { ...batch, ...raw.finish({ input, target }) };
 }
 
 export const itemsOf = (b: MicroBatch, loss: Loss): number => b.items ?? loss.validCount(b.target);

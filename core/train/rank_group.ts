@@ -227,6 +227,7 @@ export const noSaver = (gather?: () => void): Saver => ({
   save: () => Promise.resolve(gather?.()),
   hold() {},
   settle: () => Promise.resolve(),
+  putOff: () => Promise.resolve(false),
   stats: { saves: 0, stallSeconds: 0, longest: 0 },
   close: () => Promise.resolve(),
 });

@@ -3,7 +3,16 @@
 // bits however many are measured at once.
 import { noGrad } from "../../ffi/autograd.ts";
 import { type Readback, startReadback } from "../../ffi/readback.ts";
-import { tensor, toDevice, toNumbers, zero_, zeros } from "../../ffi/make.ts";
+import {
+  borrowBytes,
+  copiesMemory,
+  numberIn,
+  tensor,
+  toDevice,
+  toNumbers,
+  zero_,
+  zeros,
+} from "../../ffi/make.ts";
 import {
   cat,
   copy_,
@@ -33,11 +42,22 @@ interface Observed {
 
 const MOST_BATCHES = 32, BUFFER_BYTES = 8 * 2 ** 20;
 
+/** A buffer on the host holds more of small batches, up to so many bytes, since a pass takes about as long for all of them. */
+const MOST_SMALL = 128, SMALL_BYTES = 64 * 2 ** 10;
+
 /** A step's last micro-batch is shorter. */
 const MOST_BUFFERS = 4;
 
 /** The sums of losses and of items. */
 const OWN = 2;
+
+/** Views of one batch's place. */
+interface Place {
+  readonly output: Tensor | null;
+  readonly target: Tensor | null;
+  readonly mask: Tensor | null;
+  readonly loss: Tensor;
+}
 
 /** Batches of one shape, one after the other. */
 interface MetricBuffer {
@@ -45,13 +65,12 @@ interface MetricBuffer {
   readonly target: Tensor | null;
   readonly mask: Tensor | null;
   readonly losses: Tensor;
-  /** Each view is one batch's place. */
-  readonly places: readonly {
-    output: Tensor | null;
-    target: Tensor | null;
-    mask: Tensor | null;
-    loss: Tensor;
-  }[];
+  /** The same, where the host reads a loss without waiting. */
+  readonly lossesHere: Float64Array | null;
+  /** A batch that fits has these shapes. */
+  readonly like: Readonly<Record<keyof Place, readonly number[] | null>>;
+  /** There are so many; their views are made where ops fill them. */
+  readonly places: (Place | undefined)[];
   readonly batches: Entry[];
   /** One kernel of a GPU copies outputs and targets, which are of one type. */
   readonly together: boolean;
@@ -65,17 +84,18 @@ export interface GraphMetricBuffer extends MetricBuffer {
   readonly after: Tensor;
 }
 
-/** `serial` is the batch's number in their order. */
+/** A batch that is measured, or was. */
 interface Entry {
+  /** Its number in their order. */
   readonly serial: number;
   readonly part: number;
   readonly items: number;
+  /** From `at` on its sums, and behind them the loss; those of a pass lie together. */
+  values: Float64Array;
+  at: number;
 }
 
-interface Row extends Entry {
-  /** The measure's sums, and behind them the loss. */
-  readonly values: Float64Array;
-}
+const NOT_YET = new Float64Array(0);
 
 interface Passing {
   readonly values: Readback;
@@ -88,19 +108,22 @@ export class RunningMetrics {
   #passing: Passing[] = [];
   readonly #sums: Sums;
 
-  /** A part is a virtual shard, which has sums of its own. */
-  constructor(readonly measure: Measure, parts = 1) {
+  /** A part is a virtual shard, which has sums of its own. At most so many batches are ever observed. */
+  constructor(readonly measure: Measure, parts = 1, readonly most = Infinity) {
     this.#sums = new Sums(measure, parts);
   }
 
   /** Hot. */
   observe(batch: Observed): void {
-    noGrad(() => {
-      const entry = { serial: this.#serial++, part: batch.part ?? 0, items: batch.items };
-      const buffer = this.#bufferFor(batch);
-      if (buffer === null) return this.#atOnce(batch, entry);
-      put(buffer, batch, entry);
-    });
+    const entry = this.#entry(batch.part ?? 0, batch.items);
+    const buffer = this.#bufferFor(batch);
+    if (buffer === null) return noGrad(() => this.#atOnce(batch, entry));
+    if (!putMemory(buffer, batch)) noGrad(() => put(buffer, batch));
+    buffer.batches.push(entry);
+  }
+
+  #entry(part: number, items: number): Entry {
+    return { serial: this.#serial++, part, items, values: NOT_YET, at: 0 };
   }
 
   /** Comes before the replay of a graph that fills so many places of its buffer. */
@@ -114,7 +137,7 @@ export class RunningMetrics {
 
   /** A replay has filled the next place with a batch of so many valid items. */
   filled(buffer: GraphMetricBuffer, items: number): void {
-    buffer.batches.push({ serial: this.#serial++, part: 0, items });
+    buffer.batches.push(this.#entry(0, items));
   }
 
   /** Later observations can be undone, at any time before the next mark. */
@@ -155,16 +178,16 @@ export class RunningMetrics {
 
   /** Null where the batch is measured at once. */
   #bufferFor(batch: Observed): MetricBuffer | null {
-    const known = this.#buffers.find((buffer) => !isGraphs(buffer) && fits(buffer, batch));
-    if (known) {
+    for (const known of this.#buffers) {
+      if (isGraphs(known) || !fits(known, batch)) continue;
       // It may fail, so it comes before this batch is noted.
       if (known.batches.length === known.places.length) this.#pass();
       return known;
     }
-    const batches = batchesOf(this.measure, batch);
+    const batches = Math.min(this.most, batchesOf(this.measure, batch));
     if (batches < 2) return null;
     if (this.#buffers.length === MOST_BUFFERS) this.close();
-    const buffer = newMetricBuffer(this.measure, batch, batches);
+    const buffer = noGrad(() => newMetricBuffer(this.measure, batch, batches));
     this.#buffers.push(buffer);
     return buffer;
   }
@@ -188,13 +211,22 @@ export class RunningMetrics {
   }
 
   #settle(): void {
-    const rows: Row[] = [], size = this.measure.size + 1;
-    for (const { values, batches } of this.#passing) {
-      const numbers = values.take(toNumbers);
-      batches.forEach((batch, i) => rows.push({ ...batch, values: numbers.slice(i * size, (i + 1) * size) }));
-    }
+    const passing = this.#passing, size = this.measure.size + 1;
+    if (passing.length === 0) return;
     this.#passing = [];
-    this.#sums.take(rows.sort((a, b) => a.serial - b.serial));
+    for (const { values, batches } of passing) {
+      const numbers = values.take(toNumbers);
+      for (let i = 0; i < batches.length; i++) {
+        batches[i].values = numbers;
+        batches[i].at = i * size;
+      }
+    }
+    const [{ batches }] = passing;
+    this.#sums.take(
+      passing.length === 1
+        ? batches
+        : passing.flatMap(({ batches }) => batches).sort((a, b) => a.serial - b.serial),
+    );
   }
 }
 
@@ -205,7 +237,7 @@ class Sums {
   readonly #parts: number;
   readonly #totals: Float64Array<ArrayBuffer>;
   /** Rows since the mark. */
-  #held: Row[] = [];
+  #held: Entry[] = [];
   #marked = Infinity;
 
   constructor({ size }: Measure, parts: number) {
@@ -215,8 +247,8 @@ class Sums {
     this.#totals = new Float64Array(parts * this.#width);
   }
 
-  take(rows: readonly Row[]): void {
-    this.#held.push(...rows);
+  take(rows: readonly Entry[]): void {
+    for (const row of rows) this.#held.push(row);
     this.#addHeld(this.#marked);
   }
 
@@ -265,21 +297,23 @@ class Sums {
     if (count > 0) held.splice(0, count);
   }
 
-  #addTo(sums: Float64Array, { part, items, values }: Row): void {
+  #addTo(sums: Float64Array, { part, items, values, at: from }: Entry): void {
     const at = part * this.#width, size = this.#measured;
-    if (items > 0) sums[at] += values[size] * items; // the mean over nothing is NaN
+    if (items > 0) sums[at] += values[from + size] * items; // the mean over nothing is NaN
     sums[at + 1] += items;
-    for (let i = 0; i < size; i++) sums[at + OWN + i] += values[i];
+    for (let i = 0; i < size; i++) sums[at + OWN + i] += values[from + i];
   }
 }
 
 const bytesOf = (t: Tensor | null | undefined): number => t?.byteLength ?? 0;
 
-function batchesOf(measure: Measure, { output, target, mask }: Observed): number {
+function batchesOf(measure: Measure, { output, target, mask, loss }: Observed): number {
   if (!measure.many) return 1;
-  if (!measure.seesOutputs) return MOST_BATCHES;
-  const bytes = bytesOf(output) + bytesOf(target) + bytesOf(mask);
-  return Math.min(MOST_BATCHES, Math.floor(BUFFER_BYTES / Math.max(1, bytes)));
+  const onHost = loss.device === "cpu";
+  if (!measure.seesOutputs) return onHost ? MOST_SMALL : MOST_BATCHES;
+  const bytes = Math.max(1, bytesOf(output) + bytesOf(target) + bytesOf(mask));
+  const small = onHost ? Math.min(MOST_SMALL, Math.floor(SMALL_BYTES / bytes)) : 0;
+  return Math.max(small, Math.min(MOST_BATCHES, Math.floor(BUFFER_BYTES / bytes)));
 }
 
 function newMetricBuffer(
@@ -293,45 +327,69 @@ function newMetricBuffer(
       t && measure.seesOutputs
         ? zeros([count * t.shape[0], ...t.shape.slice(1)], { dtype: t.dtype, device })
         : null;
-    const place = (all: Tensor | null, i: number) =>
-      all && narrow(all, 0, i * all.shape[0] / count, all.shape[0] / count);
     const all = { output: room(output), target: room(target), mask: room(mask) };
     const losses = zeros([count, 1], { dtype: "f64", device });
-    const places = Array.from({ length: count }, (_, i) => ({
-      output: place(all.output, i),
-      target: place(all.target, i),
-      mask: place(all.mask, i),
-      loss: reshape(narrow(losses, 0, i, 1), loss.shape),
-    }));
+    const lossesHere = device === "cpu" ? new Float64Array(borrowBytes(losses).buffer, 0, count) : null;
+    const shape = (t: Tensor | null) => t && [...t.shape];
+    const like = { output: shape(output), target: shape(target), mask: shape(mask), loss: shape(loss) };
+    const places = new Array<Place | undefined>(count);
     const together = device !== "cpu" && all.output?.dtype === all.target?.dtype;
-    const buffer = { ...all, losses, places, batches: [], together };
+    const buffer = { ...all, losses, lossesHere, like, places, batches: [], together };
     for (const t of tensorsOf(buffer)) keep(t);
     return buffer;
   });
 }
 
 const tensorsOf = ({ output, target, mask, losses, places }: MetricBuffer): Tensor[] =>
-  [output, target, mask, losses, ...places.flatMap((place) => Object.values(place))].filter((t) =>
-    t !== null
-  );
+  [output, target, mask, losses, ...places.flatMap((place) => place ? Object.values(place) : [])]
+    .filter((t) => t !== null);
 
-const sameShape = (place: Tensor | null, t: Tensor | null): boolean => {
-  if (place === null || t === null) return place === t;
-  const a = place.shape, b = t.shape;
+/** The place for the next batch. All views are made with the first, so that no later step makes more. */
+function nextPlace({ output, target, mask, losses, like, places, batches }: MetricBuffer): Place {
+  for (let i = 0, count = places.length; i < count && places[count - 1] === undefined; i++) {
+    const part = (all: Tensor | null) =>
+      all && keep(narrow(all, 0, i * all.shape[0] / count, all.shape[0] / count));
+    const loss = keep(scope(() => reshape(narrow(losses, 0, i, 1), like.loss!)));
+    places[i] = { output: part(output), target: part(target), mask: part(mask), loss };
+  }
+  return places[batches.length]!;
+}
+
+const sameShape = (a: readonly number[] | null, t: Tensor | null): boolean => {
+  if (a === null || t === null) return a === t;
+  const b = t.shape;
   if (a.length !== b.length) return false;
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
   return true;
 };
 
-function fits({ places: [place] }: MetricBuffer, { output, target, mask = null, loss }: Observed): boolean {
-  if (!sameShape(place.loss, loss)) return false;
-  if (place.output === null) return true; // losses alone
-  return sameShape(place.output, output) && sameShape(place.target, target) && sameShape(place.mask, mask);
+function fits(
+  { like, output: all }: MetricBuffer,
+  { output, target, mask = null, loss }: Observed,
+): boolean {
+  if (!sameShape(like.loss, loss)) return false;
+  if (all === null) return true; // losses alone
+  return sameShape(like.output, output) && sameShape(like.target, target) && sameShape(like.mask, mask);
+}
+
+/** Hot: false where ops have to do it. */
+function putMemory(
+  { output: outputs, target: targets, mask: masks, lossesHere, batches }: MetricBuffer,
+  { output, target, mask = null, loss }: Observed,
+): boolean {
+  const mean = lossesHere === null ? null : numberIn(loss), i = batches.length;
+  if (mean === null) return false;
+  if (outputs !== null && targets !== null) {
+    if (!copiesMemory(outputs, output, i) || !copiesMemory(targets, target, i)) return false;
+    if (mask !== null && masks !== null && !copiesMemory(masks, mask, i)) return false;
+  }
+  lossesHere![i] = mean;
+  return true;
 }
 
 /** Hot: three copies, two of them in one kernel of a GPU. */
-function put(buffer: MetricBuffer, { output, target, mask = null, loss }: Observed, entry: Entry): void {
-  const place = buffer.places[buffer.batches.length];
+function put(buffer: MetricBuffer, { output, target, mask = null, loss }: Observed): void {
+  const place = nextPlace(buffer);
   if (place.output !== null && place.target !== null) {
     if (buffer.together) {
       foreachCopy_([place.output, place.target], [output, target]);
@@ -342,7 +400,6 @@ function put(buffer: MetricBuffer, { output, target, mask = null, loss }: Observ
     if (mask !== null && place.mask !== null) copy_(place.mask, mask);
   }
   copy_(place.loss, loss);
-  buffer.batches.push(entry);
 }
 
 /** A buffer that fits, or a new one; null where each batch is measured at once. `count` batches of a step fill it. */

@@ -20,8 +20,10 @@ import { UserError } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
+import { checkedDuration } from "../settings/setting.ts";
 import { releaseName } from "./claim.ts";
 import type { DataFacts } from "./data_facts.ts";
+import { openHolder } from "./held_state.ts";
 import { latestPath, type RunPaths } from "./run_folder.ts";
 import type { Sharing } from "./sharing.ts";
 import { torchScheduler } from "./torch_scheduler.ts";
@@ -48,6 +50,11 @@ export interface Saver {
   ready(): void;
   /** The file is there when `settle` returns. `best`: this state's evaluation is among the best that are kept. */
   save(reason: string, best: boolean): Promise<void>;
+  /**
+   * At an epoch's end: true where its save waits for a later one, since the last one was made within this second. The best state
+   * is held until then.
+   */
+  putOff(best: boolean): Promise<boolean>;
   /** Called before the state changes: a save may still be copying it. */
   hold(): void;
   /** Throws if the newest state could not be saved. */
@@ -60,17 +67,22 @@ export interface Saver {
 /** A larger state is written while training waits. */
 const MOST_OF_FREE = 0.5;
 
+/** Epochs that are shorter are not saved one by one: a kill may lose so much. */
+const OFTEN_MS = 1000;
+
 /** A failing disk gets a warning this often. */
 const WARN_MS = 600_000;
 
 export function openSaver(c: Context): Saver {
-  const { cursor, events, console, warn, sharing } = c;
+  const { cursor, events, warn, sharing } = c;
   failBeyondFileLimit();
   const background = openBackground(c);
   const stats = { saves: 0, stallSeconds: 0, longest: 0 };
   let writing: Writing | null = null;
   let failed: Error | null = null; // set while the newest state is not saved
   let warnedAt = -Infinity;
+  const holder = background && !sharing && savesAnyTime(c.config) ? openHolder(c.parts, cursor) : null;
+  let savedAt = -Infinity, endedAt = performance.now();
 
   const fail = (error: Error, step: number) => {
     failed = error;
@@ -82,6 +94,34 @@ export function openSaver(c: Context): Saver {
     if (writing !== null) await (sharing ? sharing.patiently(writing.done) : writing.done);
     if (failed && !ofTheDisk(failed)) throw failed;
   };
+  const write = async (of: Context, reason: string, best: boolean, snapshot: Snapshot | null) => {
+    const began = performance.now();
+    events.flush();
+    await wait();
+    if (reason !== "interval") sharing?.busy(false); // the last save's parts are never mixed with these
+    c.gather?.();
+    const held = () => (performance.now() - began) / 1000;
+    const { step, epoch } = of.cursor;
+    const job = jobOf(of, reason, best, snapshot);
+    snapshot?.settle();
+    const now: Writing = { step, copied: job.copied, stall: held(), leftOut: false, done: Promise.resolve() };
+    const written = background ? background.writer.write(job) : writeNow(job);
+    now.done = written.then(({ bytes, seconds }) => {
+      failed = null;
+      stats.saves++;
+      if (background === null) now.stall = held();
+      stats.stallSeconds += now.stall;
+      stats.longest = Math.max(stats.longest, (performance.now() - began) / 1000);
+      const { path } = job, why = best ? "best" : reason;
+      events.emit({ kind: "save", step, epoch, path, bytes, seconds, stall_s: now.stall, reason: why });
+    }, (error) => fail(error, step)).finally(() => writing = null);
+    writing = now;
+    if (background === null) await wait();
+  };
+  const writeHeld = async () => {
+    const held = holder?.take() ?? null;
+    if (held !== null) await write({ ...c, ...held }, "epoch", true, null);
+  };
   return {
     stats,
     ready: () => background?.writer.ready(),
@@ -89,41 +129,27 @@ export function openSaver(c: Context): Saver {
       // Gathered state has no copy, so the last save has to be over.
       const busy = () => sharing?.busy(writing !== null) ?? writing !== null;
       if (reason === "interval" && !c.gather && busy()) {
-        if (writing === null || writing.leftOut) return; // one line for each slow save
-        writing.leftOut = true;
-        const message =
-          `Save at step ${cursor.step} left out: the one of step ${writing.step} is still being written`;
-        console.line(message);
-        return events.emit({ kind: "warning", step: cursor.step, message });
+        return leaveOut(c, writing);
       }
-      const began = performance.now();
-      events.flush();
-      await wait();
-      if (reason !== "interval") sharing?.busy(false); // the last save's parts are never mixed with these
-      c.gather?.();
-      const held = () => (performance.now() - began) / 1000;
-      const { step, epoch } = cursor;
-      const job = jobOf(c, reason, best, background?.snapshot ?? null);
-      background?.snapshot.settle();
-      const now: Writing = {
-        step,
-        copied: job.copied,
-        stall: held(),
-        leftOut: false,
-        done: Promise.resolve(),
-      };
-      const written = background ? background.writer.write(job) : writeNow(job);
-      now.done = written.then(({ bytes, seconds }) => {
-        failed = null;
-        stats.saves++;
-        if (background === null) now.stall = held();
-        stats.stallSeconds += now.stall;
-        stats.longest = Math.max(stats.longest, (performance.now() - began) / 1000);
-        const { path } = job, why = best ? "best" : reason;
-        events.emit({ kind: "save", step, epoch, path, bytes, seconds, stall_s: now.stall, reason: why });
-      }, (error) => fail(error, step)).finally(() => writing = null);
-      writing = now;
-      if (background === null) await wait();
+      if (best) holder?.take(); // there is a better one
+      else await writeHeld();
+      savedAt = performance.now();
+      await write(c, reason, best, background?.snapshot ?? null);
+    },
+    async putOff(best) {
+      const now = performance.now(), next = now + (now - endedAt), late = next - savedAt;
+      endedAt = now;
+      if (holder === null) return false;
+      if (late <= OFTEN_MS) {
+        if (best) holder.hold();
+        return true;
+      }
+      if (best) return false;
+      if (holder.holds) { // it comes first, and this state, or a later one, when it is written
+        await writeHeld();
+        return true;
+      }
+      return writing !== null && late <= 2 * OFTEN_MS;
     },
     hold() {
       if (writing === null || writing.copied === null) return;
@@ -139,10 +165,22 @@ export function openSaver(c: Context): Saver {
     async close() {
       sharing?.end();
       await writing?.done;
+      await writeHeld().catch(() => {}); // a run that fails keeps the best that it had
+      await writing?.done;
       background?.writer.close();
       if ((sharing?.rank ?? 0) === 0) releaseName(c.paths);
     },
   };
+}
+
+/** An interval's save comes while the one before it is still being written. */
+function leaveOut({ cursor, console, events }: Context, writing: Writing | null): void {
+  if (writing === null || writing.leftOut) return; // one line for each slow save
+  writing.leftOut = true;
+  const { step } = cursor;
+  const message = `Save at step ${step} left out: the one of step ${writing.step} is still being written`;
+  console.line(message);
+  events.emit({ kind: "warning", step, message });
 }
 
 interface Writing {
@@ -180,6 +218,11 @@ function openBackground(
   const snapshot = openSnapshot(tensors, changedByUpdates(parts), gathered);
   return { snapshot, writer: openWriter(snapshot.places) };
 }
+
+/** Nobody has asked for saves at certain epochs, and training never goes back to one. */
+const savesAnyTime = ({ output, training }: Context["config"]): boolean =>
+  !output.save_every_epoch && output.keep_best === 1 && training.on_spike !== "rewind" &&
+  checkedDuration(training.save_interval).count === 0;
 
 /** Running statistics change in the forward pass. */
 function changedByUpdates({ names, stateDict, optimizer, ema }: StateParts): Set<Tensor> {

@@ -3,7 +3,7 @@
 import { noGrad } from "../../ffi/autograd.ts";
 import { detach, div, minimum, mul_, reshape, stack } from "../../ffi/ops.ts";
 import type { Readback } from "../../ffi/readback.ts";
-import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { freeing, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { add, constant } from "../../ffi/make.ts";
 import { finished, type MicroBatch, type Share } from "./micro_batch.ts";
 import type { Pass } from "./blocks.ts";
@@ -77,7 +77,7 @@ export type TakeStep = (request: StepRequest) => StepTaken;
 export function takeStep(t: StepParts, watch: StepWatch, request: StepRequest): StepTaken {
   const { pass: { seeds }, gradients, optimizer, scaler, guard, clipNorm, at } = t;
   const { batches, shares, rate, wantNorm, step, passes } = request;
-  return scope(() => {
+  return freeing(() => {
     if (seeds) seeds.step = step;
     gradients.zero();
     const part = gradients.forwardBackward(batches.map(finished), shares, watch, passes);

@@ -6,7 +6,7 @@ import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { notInfinite } from "./missing.ts";
-import { type Ids, type Source, source, type SourceParts } from "./source.ts";
+import { type Ids, type Source, source, type SourceParts, thatGathers } from "./source.ts";
 
 /** Samples held in memory: one tensor a field. */
 export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
@@ -29,7 +29,7 @@ export function memorySource({ input, target, rows, windows, ...parts }: InMemor
   }
   keep(input);
   keep(target);
-  return source({
+  const made = source({
     ...parts,
     indices: rows ?? parts.indices,
     length: rows?.length ?? input.shape[0],
@@ -47,6 +47,7 @@ export function memorySource({ input, target, rows, windows, ...parts }: InMemor
       return into;
     },
   });
+  return windows ? made : thatGathers(made);
 }
 
 function gather(values: Tensor, own: Ids, offsets: readonly number[]): Tensor {

@@ -170,8 +170,21 @@ export function partsOfShards(
   );
 }
 
+/** Small parts lie side by side, since memory of its own costs each more than the numbers do. */
+const POOL = 1024;
+let pool = new Int32Array(POOL), used = 0;
+
+function roomFor(count: number): Int32Array {
+  if (2 * count > POOL) return new Int32Array(count);
+  if (used + count > POOL) {
+    pool = new Int32Array(POOL);
+    used = 0;
+  }
+  return pool.subarray(used, used += count);
+}
+
 function plain(order: Order, first: number, from: number, to: number, epoch: number): Part {
-  const ids = new Int32Array(to - from);
+  const ids = roomFor(to - from);
   for (let i = 0; i < ids.length; i++) ids[i] = order.at(first + from + i);
   return { epoch, ids, count: ids.length, mates: null };
 }

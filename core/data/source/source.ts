@@ -191,10 +191,23 @@ export interface SourceParts extends Known {
   finish?(raw: Batch): Batch;
 }
 
-const steady = new WeakSet<Source["finish"]>();
+const steady = new WeakSet<Source["finish"]>(), idle = new WeakSet<Source["finish"]>();
+const gathering = new WeakSet<Source["raw"]>();
 
 /** Its `finish` sees the raw rows alone, so it is the same work for every part of as many. */
 export const isSteady = ({ finish }: Source): boolean => steady.has(finish);
+
+/** Its `finish` gives the raw rows back as they are. */
+export const finishesNothing = ({ finish }: Source): boolean => idle.has(finish);
+
+/** Its `raw` takes each row by its number alone and fills what it is given, so that rows of many parts are taken at once. */
+export const gathersRows = ({ raw }: Source): boolean => gathering.has(raw);
+
+/** Says that of a source. */
+export function thatGathers(source: Source): Source {
+  gathering.add(source.raw);
+  return source;
+}
 
 /** Makes a source; a batch of one sample decides the fields' shapes and types. */
 export function source(parts: SourceParts): Source {
@@ -202,6 +215,7 @@ export function source(parts: SourceParts): Source {
   const raw = ({ ids, epoch }: Part, into?: Batch) => scope(() => parts.raw(ids, epoch, into));
   const finish = (batch: Batch) => parts.finish ? scope(() => parts.finish!(batch)) : batch;
   steady.add(finish);
+  if (!parts.finish) idle.add(finish);
   const { input, target, reference } = scope(() => {
     const one = finish(raw(plainPart([0])));
     const field = (name: string, t: Tensor): Field => ({ name, shape: t.shape.slice(1), dtype: t.dtype });

@@ -42,7 +42,8 @@ export function measureNoise(config: Config, built: Built, device: Device, size:
     ...{ pass, arena, scaler: null, checkpointing: training.gradient_checkpointing, compiled: null },
   });
   const order = openSampling(data, training.seed, train).of(0),
-    supply = openFeed({ device, channelsLast, loss: pass.loss }).of(train);
+    feed = openFeed({ device, channelsLast, loss: pass.loss }),
+    supply = feed.of(train);
   let fed = 0;
   supply.begin(() => fed < count ? partsOf(order, fed++, { global: size, micro: size }, 0, false) : null);
   const sums = arena.parameters.map(({ shape }) => keep(longLivedZeros(shape, { device })));
@@ -60,6 +61,7 @@ export function measureNoise(config: Config, built: Built, device: Device, size:
     supply.queued();
     supply.ahead();
   }
+  feed.close();
   const bigSquare = sums.reduce((total, all) => total + scope(() => sum(square(all), "f64").item()), 0) /
     count ** 2;
   sums.forEach((all) => all.free());

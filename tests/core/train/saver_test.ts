@@ -126,6 +126,51 @@ Deno.test(
   ),
 );
 
+const epochIn = (path: string): number => {
+  using file = openCheckpoint(path);
+  file.verify();
+  return (file.root as Map<string, number>).get("epoch")!;
+};
+
+Deno.test(
+  "an epoch that ends soon after a save is not saved, but the best state is held for the next one, and for the end",
+  inFolder((folder) =>
+    started(folder, MLP, async ({ saver, cursor, arena, paths: places }) => {
+      const end = async (epoch: number, best: boolean): Promise<boolean> => {
+        fill_(arena.flat, epoch);
+        Object.assign(cursor, { epoch, step: 8 * epoch, stepInEpoch: 0 });
+        const waits = await saver.putOff(best);
+        if (!waits) await saver.save("epoch", best);
+        return waits;
+      };
+      assertEquals([await end(1, true), await end(2, true), await end(3, false)], [false, true, true]);
+      await saver.settle();
+      assertEquals([epochIn(bestPath(places)), epochIn(latestPath(places))], [1, 1]);
+      await saver.save("stop", false);
+      await saver.settle();
+      assertEquals([epochIn(bestPath(places)), epochIn(latestPath(places))], [2, 3]);
+      assertNotEquals(contents(bestPath(places)), contents(latestPath(places)));
+      assertEquals(saver.stats.saves, 3);
+      assertEquals(await end(4, true), true);
+      await saver.close(); // the run has failed
+      assertEquals([epochIn(bestPath(places)), epochIn(latestPath(places))], [4, 4]);
+    })
+  ),
+);
+
+for (const asked of ["--save-every-epoch", "--keep-best=2", "--save-interval=1ep", "--on-spike=rewind"]) {
+  Deno.test(
+    `with ${asked} no save is put off`,
+    inFolder((folder) =>
+      started(folder, [...MLP, asked], async ({ saver }) => {
+        await saver.save("epoch", true);
+        assertEquals(await saver.putOff(true), false);
+        await saver.settle();
+      })
+    ),
+  );
+}
+
 Deno.test(
   "a save that the disk refuses is told, and the run goes on; at its end that is the run's error",
   inFolder((folder) =>
