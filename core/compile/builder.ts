@@ -26,6 +26,8 @@ export function broadcastShapes(shapes: readonly Shape[]): Shape {
 }
 
 const TRUTHS: ReadonlySet<string> = new Set(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"]);
+/** Calls that work number by number. */
+const EACH_BY_ITSELF = /^(gelu|silu|mish|hardswish|hardsigmoid|softplus)(_backward)?\(/;
 /** There is one of each. */
 const ONCE: ReadonlySet<string> = new Set(["tensor", "number", "result"]);
 const EITHER_WAY: ReadonlySet<string> = new Set(["add", "mul", "max", "min", "and", "or", "eq", "ne"]);
@@ -81,9 +83,46 @@ export class Builder {
     const small = plain.every((a, i) => a === args[i])
       ? shape
       : broadcastShapes(plain.map((a) => this.shape(a)));
-    const made = this.expand(this.#simplest(op, plain, small), shape);
+    const made = this.expand(
+      this.#ordered(args, plain, small, (own, size) => this.#simplest(op, own, size)),
+      shape,
+    );
     if (this.way === "faithful" && this.nodes[made].op === "expand") this.#stretched.add(made);
     return made;
+  }
+
+  /**
+   * libtorch's ops that work number by number lay their result out as the first operand lies: a turned one is taken as it
+   * lies, and the result is turned. So sums and products find the strides that they find there.
+   */
+  #ordered(
+    given: readonly Ref[],
+    args: readonly Ref[],
+    shape: Shape,
+    make: (args: readonly Ref[], shape: Shape) => Ref,
+  ): Ref {
+    const lead = this.way === "faithful"
+      ? given.find((a, i) =>
+        this.numberOf(a) === null && (this.#isStretched(a) || sameShape(this.shape(args[i]), shape))
+      )
+      : undefined;
+    const order = lead === undefined || this.#isStretched(lead) ? null : this.#orderOf(lead);
+    if (order === null) return make(args, shape);
+    const back = order.map((_, d) => order.indexOf(d));
+    const own = args.map((a) =>
+      numelOf(this.shape(a)) === 1 ? a : this.permute(this.#ranked(a, shape.length), back)
+    );
+    return this.permute(make(own, back.map((d) => shape[d])), order);
+  }
+
+  /** How a value in row-major order was turned to become this one; null where it was not. */
+  #orderOf(r: Ref): readonly number[] | null {
+    let order = this.shape(r).map((_, d) => d);
+    for (let node = this.nodes[r]; node.op === "permute"; node = this.nodes[node.args[0]]) {
+      const { dims } = node;
+      order = order.map((d) => dims[d]);
+    }
+    return order.every((d, i) => d === i) ? null : order;
   }
 
   #unstretched(r: Ref): Ref {
@@ -314,7 +353,25 @@ export class Builder {
     const given = this.way === "faithful"
       ? withRefs(values, (r) => this.#isStretched(r) ? this.copy(r) : r)
       : values;
+    if (this.way === "faithful" && EACH_BY_ITSELF.test(schema)) {
+      const own = refsIn(given);
+      return this.#ordered(own, own, shape, (args, size) => {
+        const laid = withRefs(given, (r) => args[own.indexOf(r)]);
+        return this.#add({ op: "call", schema, values: laid, args: refsIn(laid), shape: size, kind });
+      });
+    }
     return this.#add({ op: "call", schema, values: given, args: refsIn(given), shape, kind });
+  }
+
+  /** The gradient of a sum; of a mean libtorch stretches it before it divides. */
+  spread(g: Ref, shape: Shape): Ref {
+    const made = this.expand(g, shape);
+    let from = g;
+    while (this.nodes[from].op === "reshape") from = (this.nodes[from] as { args: readonly Ref[] }).args[0];
+    const node = this.nodes[from], count = numelOf(shape) / numelOf(this.shape(g));
+    const ofMean = node.op === "div" && this.numberOf(node.args[1]) === count;
+    if (ofMean && this.nodes[made].op === "expand") this.#stretched.add(made);
+    return made;
   }
 
   #isStretched(r: Ref): boolean {

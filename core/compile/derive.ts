@@ -301,7 +301,7 @@ function argumentGradients(
     case "result":
       return [];
     case "sum":
-      return [b.expand(g, b.shape(node.args[0]))];
+      return [b.spread(g, b.shape(node.args[0]))];
     case "amax":
       return [gradientOfAmax(b, y, g, node.args[0], node.dims)];
     case "gemm":

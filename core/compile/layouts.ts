@@ -20,6 +20,14 @@ const IMAGES: Readonly<Record<string, { readonly image: number; readonly results
   native_batch_norm_backward: { image: 1, results: [0] },
   _batch_norm_with_update: { image: 0, results: [0] },
   batch_norm_backward: { image: 1, results: [0] },
+  native_group_norm: { image: 0, results: [0] },
+  native_group_norm_backward: { image: 1, results: [0] },
+  ...Object.fromEntries(
+    ["gelu", "silu", "mish", "hardswish", "hardsigmoid", "softplus"].flatMap((name) => [
+      [name, { image: 0, results: [0] }],
+      [`${name}_backward`, { image: 0, results: [0] }],
+    ]),
+  ),
   max_pool2d_with_indices: { image: 0, results: [0, 1] },
   max_pool2d_with_indices_backward: { image: 1, results: [0] },
   avg_pool2d: { image: 0, results: [0] },
@@ -34,7 +42,7 @@ const IMAGES: Readonly<Record<string, { readonly image: number; readonly results
 
 /** `turned`: convolutions of images that come channels first are channels last, too, where that is faster. */
 export function arranged(graph: Graph, turned: boolean): Graph {
-  const found = graph.imagesLast || turned && graph.nodes.some(isMapConvolution);
+  const found = graph.imagesLast || (turned || graph.exact) && graph.nodes.some(isMapConvolution);
   return found ? new Arranger(graph, turned).run() : graph;
 }
 

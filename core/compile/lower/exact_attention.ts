@@ -37,7 +37,7 @@ export function exactAttention(
   return matrices(g, kept, v, [rowMajor(g.shape(kept)), ofValue]);
 }
 
-/** What has no dimension of samples is one. */
+/** Heads without a dimension of samples are those of one sample. */
 function ofOneSample(
   g: Lowering,
   heads: readonly Ref[],
@@ -59,7 +59,7 @@ const turned = (
   strides: readonly number[],
 ): number[] => [...strides.slice(0, -2), strides.at(-1)!, strides.at(-2)!];
 
-/** What an op makes of a tensor has its order of dimensions, without gaps. */
+/** An op's result has its tensor's order of dimensions, without gaps. */
 function dense(shape: readonly number[], strides: readonly number[]): number[] {
   const made = new Array<number>(shape.length);
   let step = 1;

@@ -3,7 +3,7 @@
 import type { Ref } from "../graph.ts";
 import { power } from "../kernel_rules.ts";
 import { type Lowering, type LoweringRule, num, type Rules } from "./lowering.ts";
-import { NORM_RULES } from "./norms.ts";
+import { WITHOUT_STATISTICS } from "./norms.ts";
 import { POINTWISE_RULES } from "./pointwise.ts";
 import { PRODUCT_RULES } from "./products.ts";
 
@@ -90,10 +90,6 @@ function rmsNorm(g: Lowering, x: Ref, shape: readonly number[], weight: Ref | nu
   return weight === null ? scaled : g.mul(scaled, weight);
 }
 
-const BATCH_NORM =
-  "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, " +
-  "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)";
-
 /** Each channel of each sample is a channel of one sample. */
 function instanceNorm(
   g: Lowering,
@@ -114,30 +110,11 @@ function instanceNorm(
       : { ref: g.b.reshape(g.b.expand(g.b.reshape(t, [1, channels]), [count, channels]), [all]) };
   const whole = g.b.reshape(x, [1, all, ...places]);
   const y = g.b.call(
-    BATCH_NORM,
+    WITHOUT_STATISTICS,
     [{ ref: whole }, repeated(weight), repeated(bias), null, null, true, momentum, eps],
     g.shape(whole),
   );
   return g.b.reshape(y, g.shape(x));
-}
-
-/** By statistics that were kept. */
-function batchNorm(
-  g: Lowering,
-  x: Ref,
-  weight: Ref | null,
-  bias: Ref | null,
-  mean: Ref | null,
-  variance: Ref | null,
-  training: boolean,
-  momentum: number,
-  eps: number,
-): Ref | readonly Ref[] {
-  if (training || mean === null || variance === null) {
-    return NORM_RULES.batch_norm(g, x, weight, bias, mean, variance, training, momentum, eps);
-  }
-  const values = [x, weight, bias, mean, variance].map((r) => r === null ? null : { ref: r });
-  return g.b.call(BATCH_NORM, [...values, false, momentum, eps], g.shape(x));
 }
 
 const BADDBMM =
@@ -148,9 +125,6 @@ const baddbmm: LoweringRule = (g, x: Ref, a: Ref, b: Ref, beta: number, alpha: n
   alpha === 1 && (beta === 1 || beta === 0)
     ? PRODUCT_RULES.baddbmm(g, x, a, b, beta, alpha)
     : g.b.call(BADDBMM, [{ ref: x }, { ref: a }, { ref: b }, beta, alpha], g.results[0].shape);
-
-/** The loss is a number, or one for each. */
-const loss = called;
 
 export const KERNELS: Rules = {
   "add.Tensor": unlessPlain("add.Tensor", ADD),
@@ -184,16 +158,15 @@ export const KERNELS: Rules = {
   dot: called("dot(Tensor self, Tensor tensor) -> Tensor"),
   rms_norm: rmsNorm,
   instance_norm: instanceNorm,
-  batch_norm: batchNorm,
   baddbmm,
-  huber_loss: loss("huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor"),
-  smooth_l1_loss: loss(
+  huber_loss: called("huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor"),
+  smooth_l1_loss: called(
     "smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
   ),
-  binary_cross_entropy: loss(
+  binary_cross_entropy: called(
     "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
   ),
-  binary_cross_entropy_with_logits: loss(
+  binary_cross_entropy_with_logits: called(
     "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, " +
       "int reduction=Mean) -> Tensor",
   ),

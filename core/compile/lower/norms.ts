@@ -89,6 +89,10 @@ function batchNorm(
 ): Ref | readonly Ref[] {
   if (!training) {
     if (mean === null || variance === null) g.refuse("arguments");
+    if (g.exact) {
+      const given = [x, weight, bias, mean, variance].map(ref);
+      return g.b.call(WITHOUT_STATISTICS, [...given, false, momentum, eps], g.shape(x));
+    }
     const scale = g.p("rsqrt", g.add(perChannel(g, variance, x)!, num(eps)));
     const y = g.mul(g.sub(x, perChannel(g, mean, x)!), scale);
     return affine(g, y, perChannel(g, weight, x), perChannel(g, bias, x));
@@ -102,7 +106,7 @@ function batchNorm(
   return [y, g.b.result(y, 3, g.shape(mean)), g.b.result(y, 4, g.shape(variance))];
 }
 
-const WITHOUT_STATISTICS =
+export const WITHOUT_STATISTICS =
   "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, " +
   "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)";
 /** It writes to nothing: the last results are what the running ones become. */

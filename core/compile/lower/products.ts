@@ -89,10 +89,9 @@ function batched(
   const [x, y] = operands.map((r, i) => {
     const matrix = g.shape(r).slice(-2), wide = g.b.expand(r, [...batch, ...matrix]);
     const steps = stretched(g.shape(r), strides[i] ?? rowMajor(g.shape(r)), batch);
-    return g.b.reshape(isOneStride(batch, steps) ? wide : g.b.copy(wide), [numelOf(batch), ...matrix]);
+    return isOneStride(batch, steps) ? wide : g.b.copy(wide);
   });
-  const made = g.b.gemm(x, y);
-  return g.b.reshape(made, [...batch, ...g.shape(made).slice(-2)]);
+  return g.b.gemm(x, y);
 }
 
 /** The strides of the dimensions in front, where those of one place are repeated. */

@@ -97,13 +97,14 @@ function valueOf(
     case "call": {
       const made = callOf(node.schema)(...given(node.values, values));
       calls.set(r, Array.isArray(made) ? made : [made]);
-      return calls.get(r)![0];
+      return laid(calls.get(r)![0], node.last);
     }
     case "result":
-      return calls.get(node.args[0])![node.index];
+      return laid(calls.get(node.args[0])![node.index], node.last);
     case "stop":
-    case "copy":
       return a;
+    case "copy":
+      return ops.contiguous(ops.clone(a));
     case "bf16":
     case "f16":
       return ops.toDtype(ops.toDtype(a, node.op), "f32");
@@ -112,6 +113,9 @@ function valueOf(
       return (ops as unknown as Record<string, (x: Tensor) => Tensor>)[node.op](a);
   }
 }
+
+/** [n, h, w, c] of [n, c, h, w]. */
+const laid = (t: Tensor, last = false): Tensor => last ? ops.permute(t, [0, 2, 3, 1]) : t;
 
 function given(args: readonly unknown[], values: readonly Tensor[]): unknown[] {
   return args.map((value) => {

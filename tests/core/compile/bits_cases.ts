@@ -1,0 +1,116 @@
+// Ops whose numbers depend on how libtorch's kernels round: as wide as whole vectors and what is left of them. Test data.
+import { constant } from "../../../ffi/make.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+import * as ops from "../../../core/models/user/ops.ts";
+import { op } from "../../../core/models/user/op.ts";
+
+/** The name, the shapes of what it takes, and the op itself. */
+type BitsCase = readonly [string, readonly (readonly number[])[], (...args: Tensor[]) => Tensor];
+
+const ROWS = [90, 37], HEADS = [2, 3, 12, 16], MAPS = [5, 6, 7, 33];
+
+/** Ops with more than one result. */
+const several = (name: string) => op(name) as unknown as (...args: unknown[]) => Tensor[];
+const positive = (x: Tensor): Tensor => ops.add(ops.abs(x), constant(0.1));
+const turned = (x: Tensor): Tensor => ops.permute(x, [0, 2, 1, 3]);
+
+const unary = [
+  "sigmoid",
+  "tanh",
+  "exp",
+  "silu",
+  "mish",
+  "hardswish",
+  "hardsigmoid",
+  "logSigmoid",
+  "square",
+] as const;
+
+export const BITS_CASES: readonly BitsCase[] = [
+  ...unary.map((name): BitsCase => [name, [ROWS], (x) => ops[name](x)]),
+  ["sqrt", [ROWS], (x) => ops.sqrt(positive(x))],
+  ["softplus", [ROWS], (x) => op("softplus")(x, 2, 1)],
+  ["glu", [[8, 38]], (x) => op("glu")(x, 1)],
+  ["add with alpha", [ROWS, [37]], (x, y) => op("add.Tensor")(x, y, 0.3)],
+  ["sub scaled", [ROWS, ROWS], (x, y) => ops.sub(x, y, 3)],
+  ["pow 3", [ROWS], (x) => op("pow.Tensor_Scalar")(x, 3)],
+  ["pow 2 of a value that is used again", [ROWS], (x) => ops.mul(op("pow.Tensor_Scalar")(ops.sin(x), 2), x)],
+  ["pow -0.5", [ROWS], (x) => op("pow.Tensor_Scalar")(positive(x), -0.5)],
+  ["addcmul", [ROWS, [37], [90, 1]], (x, a, b) => op("addcmul")(x, a, b, 0.5)],
+  ["addcdiv", [ROWS, [37], [90, 1]], (x, a, b) => op("addcdiv")(x, a, positive(b), 0.5)],
+  ["lerp", [ROWS, ROWS, ROWS], (x, a, b) => op("lerp.Tensor")(x, a, b)],
+  ["lerp by a number", [ROWS, ROWS], (x, a) => op("lerp.Scalar")(x, a, 0.3)],
+  ["variance", [ROWS], (x) => ops.variance(x, [1])],
+  ["std", [ROWS], (x) => op("std.correction")(x, [1], { correction: 1 })],
+  [
+    "var_mean",
+    [[5, 6, 3, 3]],
+    (x) => {
+      const [spread, mean] = several("var_mean.correction")(x, [1, 2, 3], { correction: 0, keepdim: true });
+      return ops.div(ops.sub(x, mean), positive(spread));
+    },
+  ],
+  ["logsumexp", [ROWS], (x) => op("logsumexp")(x, [1])],
+  ["norm", [ROWS], (x) => op("linalg_vector_norm")(x, { dim: [-1], keepdim: true })],
+  ["cumsum", [ROWS], (x) => ops.cumsum(x, 1)],
+  ["dot", [[50], [50]], (x, y) => ops.dot(x, y)],
+  ["rms_norm", [ROWS, [37]], (x, w) => ops.rmsNorm(x, [37], w, 1e-6)],
+  [
+    "instance_norm",
+    [[2, 3, 35], [3], [3]],
+    (x, w, b) => op("instance_norm")(x, w, b, null, null, true, 0.1, 1e-5, false),
+  ],
+  [
+    "batch_norm in evaluation",
+    [[4, 30, 5, 5], [30], [30], [30], [30]],
+    (x, w, b, v, m) => ops.batchNorm(x, w, b, ops.detach(m), ops.detach(positive(v)), false, 0.1, 1e-5, true),
+  ],
+  ["huber", [ROWS, ROWS], (x, y) => ops.huberLoss(x, y, 1, 0.5)],
+  ["smooth l1", [ROWS, ROWS], (x, y) => op("smooth_l1_loss")(x, y, 1, 1)],
+  ["bce with logits", [ROWS, ROWS], (x, y) => ops.bceWithLogits(x, ops.detach(ops.sigmoid(y)))],
+  ["bce", [ROWS, ROWS], (x, y) => ops.bce(ops.sigmoid(x), ops.detach(ops.sigmoid(y)))],
+  ["exp2, log2, log10, tan", [ROWS], (x) => {
+    const y = positive(op("exp2")(x));
+    return ops.add(ops.add(op("log2")(y), op("log10")(y)), op("tan")(x));
+  }],
+  [
+    "baddbmm with alpha",
+    [[2, 1, 20], [2, 30, 50], [2, 50, 20]],
+    (x, a, b) => op("baddbmm")(x, a, b, 1, 0.3),
+  ],
+  [
+    "attention by hand",
+    [[2, 12, 3, 16], [2, 12, 3, 16], [2, 12, 3, 16]],
+    (q, k, v) => {
+      const scores = ops.matmul(turned(q), ops.transpose(turned(k), -2, -1));
+      return ops.matmul(ops.softmax(ops.scale(scores, 0.25), -1), turned(v));
+    },
+  ],
+  [
+    "attention of one sample",
+    [[3, 12, 16], [3, 12, 16], [3, 12, 16]],
+    (q, k, v) => ops.scaledDotProductAttention(q, k, v),
+  ],
+  [
+    "attention with wider values",
+    [HEADS, [2, 3, 20, 16], [2, 3, 20, 24]],
+    (q, k, v) => ops.scaledDotProductAttention(q, k, v),
+  ],
+  [
+    "attention masked by a parameter",
+    [HEADS, HEADS, HEADS, [1, 3, 12, 12]],
+    (q, k, v, mask) => ops.scaledDotProductAttention(q, k, v, mask),
+  ],
+  [
+    "attention with a mask of truth values",
+    [HEADS, HEADS, HEADS, [12, 12]],
+    (q, k, v, mask) => ops.scaledDotProductAttention(q, k, v, ops.gt(mask, constant(-1))),
+  ],
+  [
+    "a sum of what was turned",
+    [[5, 36, 33]],
+    (x) => ops.sumDim(ops.scale(ops.permute(x, [0, 2, 1]), 2), [2]),
+  ],
+  ["the mean of silu", [[4, 16, 5, 5]], (x) => ops.meanDim(ops.silu(x), [2, 3])],
+  ["sums of two dimensions", [MAPS], (x) => ops.sumDim(x, [0, 2])],
+];
