@@ -53,6 +53,7 @@ export function makeHeld(): void {
   held.ignored = someIgnored();
   held.map = mapLabels();
   held.mask = ops.gt(tensor([[1, 0, 1, 0, 1], [0, 1, 1, 1, 0], [1, 1, 0, 0, 0]]), constant(0.5));
+  held.blind = ops.gt(tensor([[1, 0, 1, 0, 1], [0, 0, 0, 0, 0], [1, 1, 0, 0, 0]]), constant(0.5));
   held.targets = tensor([[0.1, 0.9, 0.5, 0, 1], [0.2, 0.3, 0.4, 1, 0], [0.5, 0.5, 0.5, 0.5, 0.5]]);
   held.weights = tensor([0.5, 1, 2, 0.1, 3]);
   held.threeWeights = tensor([0.5, 1, 2]);
@@ -149,6 +150,11 @@ export const OP_CASES: readonly OpCase[] = [
     "attention",
     [[2, 2, 4, 6], [2, 2, 4, 6], [2, 2, 4, 6]],
     (q, k, v) => ops.scaledDotProductAttention(q, k, v),
+  ),
+  many(
+    "attention with a row that sees nothing",
+    [[1, 2, 3, 5], [1, 2, 5, 5], [1, 2, 5, 5]],
+    (q, k, v) => ops.scaledDotProductAttention(q, k, v, H("blind")),
   ),
   many(
     "causal attention",
