@@ -68,6 +68,42 @@ function derivative(y: Tensor, at: Tensor): Tensor {
   });
 }
 
+/** Autograd remembers one function: its inputs are leaves. */
+export interface Remembered {
+  readonly leaves: readonly Tensor[];
+  readonly made: readonly Tensor[];
+}
+
+/** Runs f, which autograd remembers whatever the mode is. */
+export function remembered(
+  f: (inputs: readonly Tensor[]) => readonly Tensor[],
+  inputs: readonly Tensor[],
+): Remembered {
+  const before = native.gradMode();
+  native.setGradMode(true);
+  try {
+    return unrecorded(() => {
+      const leaves = inputs.map(boundary);
+      return { leaves, made: f(leaves) };
+    });
+  } finally {
+    native.setGradMode(before);
+  }
+}
+
+/** The leaves' gradients by those of the results, as far as there are any. */
+export const gradientsOf = ({ leaves, made }: Remembered, results: readonly (Tensor | null)[]): Tensor[] =>
+  unrecorded(() => {
+    made.forEach((y, i) => {
+      const gradient = results[i] ?? null;
+      if (gradient !== null && requiresGradient(y)) backwardOp(y, leaves, gradient, true);
+    });
+    return leaves.map((leaf) => {
+      const slot = gradSlotOf(leaf);
+      return hasGrad(slot) ? takeGrad(slot) : zerosLike(detach(leaf));
+    });
+  });
+
 let warned = false;
 const functions = new BigUint64Array(new ArrayBuffer(24)), object = new BigUint64Array(new ArrayBuffer(8));
 

@@ -6,7 +6,7 @@ import { native } from "./abi.ts";
 import { alias, clone, emptyLike } from "./ops.ts";
 import { noGrad } from "./autograd.ts";
 import { Num } from "./scalar.ts";
-import { movedBy, type Schema } from "./schema.ts";
+import { movedBy, parseSchema, type Schema } from "./schema.ts";
 import { type Listener, type Reason, type Refusal, tape, unrecorded } from "./tape.ts";
 import { keep, Tensor } from "./tensor.ts";
 
@@ -29,7 +29,7 @@ export interface RecordedValue {
   readonly tensor: Tensor | null;
 }
 
-/** Random numbers that are drawn in every step: zeros and ones. */
+/** Random numbers that are drawn in every step. */
 export interface Drops {
   /** The generator was seeded for this block. */
   readonly block: number;
@@ -37,11 +37,13 @@ export interface Drops {
   readonly seeding: number;
   /** As libtorch lays them out: the order of its numbers is that of memory. Null where that is row by row. */
   readonly like: Tensor | null;
+  /** The op's own arguments, where its numbers are other ones than zeros and ones: tensors that lie as those it was given. */
+  readonly given?: readonly unknown[];
 }
 
 export interface RecordedOp {
   readonly schema: Schema;
-  /** In the schema's order: Seen for tensors, also in lists; numbers, not Num. */
+  /** In the schema's order: Seen for tensors, also in lists; Num for the numbers of a Scalar. */
   readonly args: readonly unknown[];
   readonly results: readonly number[];
   /** Autograd has to stop here: libtorch does not remember how these results were made. */
@@ -75,6 +77,10 @@ export const RANDOM = new RegExp(
     "rrelu|poisson|exponential|cauchy|log_normal|geometric|random)(_with_noise)?(_like)?_?$",
 );
 
+/** They take no more than the shape of their tensors. */
+const DRAWS =
+  /^((rand|randn|randint|randperm)(_like)?|(normal|uniform|exponential|cauchy|log_normal|geometric|random)_)$/;
+
 /** Ops without a tensor among their arguments, and with the same result each time. */
 const FACTORIES = new Set([
   ...["zeros", "ones", "full", "arange", "eye", "linspace", "logspace", "scalar_tensor", "tril_indices"],
@@ -84,9 +90,19 @@ const FACTORIES = new Set([
 /** They take a tensor's shape alone. */
 const SHAPED = new Set(["zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"]);
 
+/** How a tensor lies in its memory. */
+interface Lies {
+  readonly shape: readonly number[];
+  readonly strides: readonly number[];
+  readonly offset: number;
+  readonly dtype: DType;
+}
+
 /** Tensors of one piece of memory. */
 interface Memory {
   readonly members: Tensor[];
+  /** The first of them, where it has all of the memory, row by row: what is written through another one is written to it. */
+  whole?: Lies & { readonly known: Known };
   outside: boolean;
   /** Nothing but constants was ever written to it. */
   constant: boolean;
@@ -98,6 +114,16 @@ interface Known {
   /** The op that wrote to its memory: through another tensor, or to be seen in the next step. */
   stale: string | null;
 }
+
+/** As they tell of themselves: a part of a value is written, and a part is seen once something was written. */
+const WRITTEN = parseSchema(
+  "written_through(Tensor whole, Tensor part, SymInt[] size, SymInt[] stride, SymInt offset) -> Tensor",
+);
+const SEEN_AGAIN = parseSchema(
+  "seen_through(Tensor whole, SymInt[] size, SymInt[] stride, SymInt offset) -> Tensor",
+);
+
+const liesOf = ({ shape, strides, offset, dtype }: Tensor): Lies => ({ shape, strides, offset, dtype });
 
 /** Records the ops of `body`, up to its backward. */
 export function record<R>(body: () => R): { result: R; recording: Recording } {
@@ -210,10 +236,12 @@ class Recorder implements Listener, Recording {
     if (target && stopped && writes === null) this.refuse(schema.name, "writes");
     const drops = this.#drops(schema, args);
     this.ops.push({ schema, args: encoded, results, stopped, drops, writes, moves, part: this.#part });
+    if (target && writes === null) this.#writeThrough(target);
   }
 
   valueOf(t: Tensor): number | null {
-    return this.#known.get(t)?.value ?? null;
+    const known = this.#known.get(t);
+    return known === undefined || known.stale !== null ? null : known.value;
   }
 
   free(): void {
@@ -232,11 +260,15 @@ class Recorder implements Listener, Recording {
       ? args[4]
       : name === "bernoulli_"
       ? args[1]
-      : /^dropout_?$/.test(name) && args[2] === true
+      : /^(feature_)?dropout_?$/.test(name) && args[2] === true
       ? args[1]
       : 0;
+    if (DRAWS.test(name) && this.seeded !== null) {
+      const given = args.map((value) => value instanceof Tensor ? this.#hold(value, emptyLike) : value);
+      return { ...this.seeded, like: null, given };
+    }
     if (typeof share !== "number" || share === 0 || this.seeded === null) return null;
-    const like = attention ? null : this.#hold(args[0] as Tensor, emptyLike);
+    const like = attention || name.startsWith("feature") ? null : this.#hold(args[0] as Tensor, emptyLike);
     return { ...this.seeded, like };
   }
 
@@ -286,6 +318,43 @@ class Recorder implements Listener, Recording {
     return all && !RANDOM.test(name) && !/^(new_)?empty/.test(name);
   }
 
+  /** A write to a part is one to the whole, too. */
+  #writeThrough(target: Tensor): void {
+    const { memory, value } = this.#known.get(target)!, { whole } = memory;
+    const lies = unrecorded(() => liesOf(target));
+    if (whole === undefined || whole.known === this.#known.get(target) || lies.dtype !== whole.dtype) return;
+    const args = [
+      new Seen(whole.known.value),
+      new Seen(value),
+      lies.shape,
+      lies.strides,
+      lies.offset - whole.offset,
+    ];
+    whole.known.value = this.#made(WRITTEN, args, whole);
+    if (!memory.constant) whole.known.stale = null;
+  }
+
+  /** False where it is not known how the tensor lies in what was written. */
+  #seeThrough(t: Tensor, known: Known): boolean {
+    const { whole, outside } = known.memory, lies = unrecorded(() => liesOf(t));
+    if (outside || whole === undefined || whole.known.stale !== null || lies.dtype !== whole.dtype) {
+      return false;
+    }
+    const args = [new Seen(whole.known.value), lies.shape, lies.strides, lies.offset - whole.offset];
+    known.value = this.#made(SEEN_AGAIN, args, lies);
+    known.stale = null;
+    return true;
+  }
+
+  /** An op of the recording's own, and its result. */
+  #made(schema: Schema, args: readonly unknown[], { shape, dtype, strides }: Lies): number {
+    this.values.push({ shape, dtype, strides, dense: true, from: "op", number: 0, tensor: null });
+    const results = [this.values.length - 1];
+    const none = { stopped: false, drops: null, writes: null, moves: [] };
+    this.ops.push({ schema, args, results, ...none, part: this.#part });
+    return results[0];
+  }
+
   #rewrite(t: Tensor): number {
     const known = this.#known.get(t)!;
     if (known.memory.constant) this.#seeAgain(t, known);
@@ -304,13 +373,13 @@ class Recorder implements Listener, Recording {
     if (value instanceof Tensor) {
       const known = this.#know(schema, value);
       if (known.stale !== null && known.memory.constant) this.#seeAgain(value, known);
-      else if (known.stale !== null) this.refuse(known.stale, "writes");
+      else if (known.stale !== null && !this.#seeThrough(value, known)) this.refuse(known.stale, "writes");
       return new Seen(known.value);
     }
     if (Array.isArray(value)) return value.map((each) => this.#encode(schema, each));
     if (value instanceof Num) {
       if (value.imaginary !== undefined) this.refuse(schema.name, "type");
-      return value.value;
+      return value;
     }
     return value;
   }
@@ -331,7 +400,11 @@ class Recorder implements Listener, Recording {
     memory.members.push(t);
     const value = this.#value(t, from);
     if (from.from === "op" && from.tensor !== null) this.#constants.add(value);
-    this.#known.set(t, { value, memory, stale: null });
+    const known = { value, memory, stale: null };
+    this.#known.set(t, known);
+    if (memory.members.length === 1 && !memory.outside) {
+      unrecorded(() => t.contiguous && (memory.whole = { ...liesOf(t), known }));
+    }
     return value;
   }
 

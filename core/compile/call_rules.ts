@@ -3,14 +3,12 @@
 import { attendedBackward, FUSED_ATTENTIONS } from "./attentions.ts";
 import { type Builder, isRef } from "./builder.ts";
 import { type Backward, type CallRule, KERNEL_RULES, of } from "./kernel_rules.ts";
-import type { Node, Ref } from "./graph.ts";
+import { hasGradients, type Node, type Ref } from "./graph.ts";
 import { SYNCED_NORM_BACKWARD } from "../../ffi/tape.ts";
+import { gradientOfRecorded, isRecorded, nameOfCall } from "./recorded_calls.ts";
 import { Refused } from "./refused.ts";
 
 export type Call = Extract<Node, { op: "call" }>;
-
-/** "avg_pool2d(...) -> Tensor" is avg_pool2d. */
-export const nameOfCall = (schema: string): string => schema.slice(0, schema.search(/[.(]/));
 
 const RULES: Readonly<Record<string, CallRule>> = {
   ...KERNEL_RULES,
@@ -323,6 +321,7 @@ export function callGradients(
   wanted: (argument: Ref) => boolean,
 ): readonly (Ref | null)[] {
   const name = nameOfCall(call.schema);
+  if (isRecorded(call.schema)) return recordedGradients(b, call, back, wanted);
   if (!hasGradient(name) || !back[0]) throw new Refused(name, "gradient");
   const refOf = (i: number): Ref => (call.values[i] as { ref: Ref }).ref;
   const byArgument = RULES[name]({
@@ -335,4 +334,27 @@ export function callGradients(
     shapeOf: (i) => b.shape(refOf(i)),
   });
   return call.values.flatMap((value, i) => isRef(value) ? [byArgument[i] ?? null] : []);
+}
+
+/** By autograd of the op alone. */
+function recordedGradients(
+  b: Builder,
+  { schema, values, args }: Call,
+  back: readonly (Ref | null)[],
+  wanted: (argument: Ref) => boolean,
+): readonly (Ref | null)[] {
+  const places = args.flatMap((arg, i) => wanted(arg) && hasGradients(b.kind(arg)) ? [i] : []);
+  if (places.length === 0) return args.map(() => null);
+  const given = Array.from(back, (g) => g === null || g === undefined ? null : of(g));
+  const [first, ...others] = places;
+  const call = b.call(
+    gradientOfRecorded(schema),
+    [places, given, ...values],
+    b.shape(args[first]),
+    b.kind(args[first]),
+  );
+  const gradients: (Ref | null)[] = args.map(() => null);
+  gradients[first] = call;
+  others.forEach((at, i) => gradients[at] = b.result(call, i + 1, b.shape(args[at]), b.kind(args[at])));
+  return gradients;
 }

@@ -1,6 +1,7 @@
 // Gradients of a graph, as more of the same graph.
 import { broadcastShapes, Builder, sameShape, withRefs } from "./builder.ts";
-import { type Graph, type Node, type Pointwise, type Ref, withNodes } from "./graph.ts";
+import { Num } from "../../ffi/scalar.ts";
+import { type Graph, hasGradients, type Node, type Pointwise, type Ref, withNodes } from "./graph.ts";
 import { argsOf } from "./uses.ts";
 import { callGradients } from "./call_rules.ts";
 
@@ -13,7 +14,10 @@ export function gradients(b: Builder, of: Ref, seed: Ref, wrt: readonly Ref[]): 
   const back = new Map<Ref, Ref>([[of, seed]]);
   const add = (to: Ref, g: Ref) => {
     const before = back.get(to);
-    back.set(to, before === undefined ? g : b.pointwise("add", before, g));
+    back.set(
+      to,
+      before === undefined ? g : b.kind(g) === "f32" ? b.pointwise("add", before, g) : sumOf(b, before, g),
+    );
   };
   const results = new Map<Ref, (Ref | null)[]>();
   for (let y = of; y >= 0; y--) {
@@ -41,11 +45,19 @@ function reachedFrom(b: Builder, wrt: readonly Ref[], to: Ref): boolean[] {
   const reached: boolean[] = [];
   for (let r = 0; r <= to; r++) {
     const node = b.node(r);
-    const by = node.op !== "stop" && (node.kind === "f32" || node.op === "call");
+    const by = node.op !== "stop" && (hasGradients(node.kind) || node.op === "call");
     reached[r] = wrt.includes(r) || by && argsOf(node).some((a) => reached[a]);
   }
   return reached;
 }
+
+const sumOf = (b: Builder, x: Ref, y: Ref): Ref =>
+  b.call(
+    "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    [{ ref: x }, { ref: y }, new Num(1, "int")],
+    b.shape(x),
+    b.kind(x),
+  );
 
 /** A stretched value gets the sum of its copies' gradients. */
 function summedTo(b: Builder, g: Ref, to: Ref): Ref {
@@ -54,7 +66,13 @@ function summedTo(b: Builder, g: Ref, to: Ref): Ref {
   const wide = sameShape(given, whole) ? g : b.expand(g, whole);
   const ahead = whole.length - shape.length;
   const dims = whole.flatMap((size, d) => size !== 1 && (d < ahead || shape[d - ahead] === 1) ? [d] : []);
-  return b.reshape(b.sum(wide, dims), shape);
+  const sum = b.kind(wide) === "f32" || dims.length === 0 ? b.sum(wide, dims) : b.call(
+    "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    [{ ref: wide }, dims, true, null],
+    whole.map((size, d) => dims.includes(d) ? 1 : size),
+    b.kind(wide),
+  );
+  return b.reshape(sum, shape);
 }
 
 interface DeriveOptions {

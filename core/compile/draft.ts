@@ -2,7 +2,7 @@
 import { liesByTokens } from "./attentions.ts";
 import { count, locate, type Located, rowMajor } from "./access.ts";
 import type { HalfWeights } from "./cuda/halves.ts";
-import type { Graph, Node, Ref } from "./graph.ts";
+import { type Graph, isOther, type Node, type Ref } from "./graph.ts";
 import { type BufferMap, type BuiltGroup, type Limits, NotInMemory } from "./group.ts";
 import type { BlasKernel, GemmKernel, StridedAccess } from "./kernel.ts";
 import type { Buffer, CallTensor, Home, ProgramPart } from "./program.ts";
@@ -64,8 +64,11 @@ export class Draft {
 
   buffer(ref: Ref, home: Home = this.homes.get(ref) ?? { from: "arena" }): number {
     const { kind, shape, half } = this.graph.nodes[ref];
-    if (kind === "bool" && home.from === "arena") {
-      throw new Error(`internal: truth values of ${ref} are kept.`);
+    if (kind !== "f32" && home.from === "arena") {
+      throw new Error(`internal: ${kind} of ${ref} is kept.`);
+    }
+    if (isOther(kind)) {
+      return this.buffers.push({ ref, kind: "i64", shape, elements: count(shape), home, other: kind }) - 1;
     }
     if (home.from === "drawn") {
       return this.buffers.push({ ref, kind: "philox", shape, elements: count(shape), home }) - 1;
@@ -115,13 +118,19 @@ export class Draft {
     };
   }
 
+  #kernelsKind(buffer: number): StridedAccess["kind"] {
+    const { ref, kind, other } = this.buffers[buffer];
+    if (other !== undefined) throw new Error(`internal: a kernel reads ${other} of ${ref}.`);
+    return kind;
+  }
+
   /** Values lie there when this part begins, or when it ends. */
   memoryAt(part: number): BufferMap {
     const bufferOf = (ref: Ref) => this.at.get(ref)! <= part ? this.bufferOf.get(ref) ?? null : null;
     return {
       graph: this.graph,
       bufferOf,
-      kindOf: (buffer) => this.buffers[buffer].kind,
+      kindOf: (buffer) => this.#kernelsKind(buffer),
       limits: this.options.libraryProducts ? OF_GPU : OF_CPU,
     };
   }

@@ -10,8 +10,8 @@ import { sumsShareLoops } from "./cuda/schedule.ts";
 import { withDestinations } from "./destinations.ts";
 import { Draft, type FuseOptions } from "./draft.ts";
 import { withEpilogues } from "./epilogue.ts";
-import { buildGroup, isReduction, NotInMemory, spaceOf, UnfitGroup } from "./group.ts";
-import type { Graph, Node, Ref } from "./graph.ts";
+import { buildGroup, type BuiltGroup, isReduction, NotInMemory, spaceOf, UnfitGroup } from "./group.ts";
+import { type Graph, isOther, type Node, type Ref } from "./graph.ts";
 import { ELEMENT_BYTES, type GroupKernel, VECTOR_FUNCTIONS } from "./kernel.ts";
 import { orderedSum, standsAlone, type SumNode } from "./sums.ts";
 import { rewritten } from "./passes.ts";
@@ -139,7 +139,7 @@ class Fusion {
   }
   #bytes(ref: Ref): number {
     const { shape, kind, half } = this.graph.nodes[ref];
-    return count(shape) * ELEMENT_BYTES[half ?? kind];
+    return count(shape) * ELEMENT_BYTES[half ?? (isOther(kind) ? "i64" : kind)];
   }
 
   #cost(ref: Ref): number {
@@ -349,9 +349,8 @@ class Fusion {
       // The last build holds where all is stored, and where nothing more lies in memory by now.
       const { kernel, absent } = part.built;
       const holds = part.sinks.every(stored) && [...absent].every((ref) => memory.bufferOf(ref) === null);
-      part.built = holds
-        ? { ...part.built, kernel: { ...kernel, name } }
-        : buildGroup(memory, part.sinks, name, stored);
+      const asBefore = { ...part.built, kernel: { ...kernel, name } };
+      part.built = holds ? asBefore : fitting(() => buildGroup(memory, part.sinks, name, stored)) ?? asBefore;
       return this.options.exact ? { ...part.built.kernel, exact: true } : part.built.kernel;
     });
   }
@@ -365,6 +364,16 @@ class Fusion {
       }
     });
     return readers;
+  }
+}
+
+/** Null where reading what lies in memory by now takes more than a group has; computing it takes less. */
+function fitting(build: () => BuiltGroup): BuiltGroup | null {
+  try {
+    return build();
+  } catch (thrown) {
+    if (thrown instanceof UnfitGroup) return null;
+    throw thrown;
   }
 }
 

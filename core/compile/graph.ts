@@ -2,8 +2,16 @@
 // and what is fused into loops. Every value is laid out in row-major order; a view is a value of its own, and whoever
 // reads it decides whether it is a copy.
 
-/** A plan computes in f32. Whole numbers (labels, indices) and truth values are only read. */
-export type Kind = "f32" | "i64" | "bool";
+import type { DType } from "../../ffi/dtype.ts";
+
+/** A plan computes in f32. Whole numbers (labels, indices) and truth values are only read. Other types are libtorch's alone. */
+export type Kind = "f32" | "i64" | "bool" | OtherKind;
+export type OtherKind = Exclude<DType, "f32" | "i64" | "bool" | "f16" | "bf16">;
+
+/** Kernels read no numbers of such a type, so only views of it and calls are left. */
+export const isOther = (kind: Kind): kind is OtherKind => kind !== "f32" && kind !== "i64" && kind !== "bool";
+/** Gradients are of these types. */
+export const hasGradients = (kind: Kind): boolean => kind[0] === "f" || kind[0] === "c";
 
 /** Each op takes so many values and works number by number. Shapes are broadcast as NumPy does. */
 export const POINTWISE = {

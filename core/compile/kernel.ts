@@ -1,7 +1,7 @@
 // A printer turns kernels into code: loops over fixed shapes. A kernel names its memory by slots of a table, never by
 // address, so that code is the same wherever its tensors lie.
 
-import type { HalfType, Kind } from "./graph.ts";
+import type { HalfType, Kind, OtherKind } from "./graph.ts";
 
 /** Elements of 4 bytes (f32, and masks), 8 (i64) or, on a GPU, 2 (bf16, f16) from `offset` elements on, in the memory of a slot. */
 export interface SlotPlace {
@@ -15,7 +15,7 @@ export interface SlotPlace {
 export interface StridedAccess extends SlotPlace {
   readonly strides: readonly number[];
   /** "philox": random numbers by their index, of a draw whose key lies in the slot (GPUs). "place": the index itself. */
-  readonly kind: Kind | HalfType | "philox" | "place";
+  readonly kind: Exclude<Kind, OtherKind> | HalfType | "philox" | "place";
 }
 
 /** Bytes of an element. */

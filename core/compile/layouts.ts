@@ -2,7 +2,7 @@
 // makes, and what is computed of it, is written as one over [n, h, w, c], whose row-major order is that of its memory.
 // Whoever needs the other order reads it through a view.
 import { isRef, refsIn, withRefs } from "./builder.ts";
-import { nameOfCall } from "./call_rules.ts";
+import { nameOfCall } from "./recorded_calls.ts";
 import { FEW } from "./convs.ts";
 import { type Graph, type Node, type Ref, withNodes } from "./graph.ts";
 import { argsOf } from "./uses.ts";
@@ -233,8 +233,20 @@ class Arranger {
 
   #callsLast(name: string, node: Node & { op: "call" }, image: Ref): boolean {
     if (!this.turned || !name.startsWith("convolution")) return this.#liesLast(image);
+    if (this.#breaksMemory(name, node)) return false;
     const result = name === "convolution" ? node.shape : this.graph.nodes[node.args[0]].shape;
     return result[2] * result[3] > FEW;
+  }
+
+  /**
+   * oneDNN, as libtorch 2.15 has it, writes past its memory in the gradient of a kernel of one place that skips places of images
+   * that lie channels last and have fewer channels than a vector.
+   */
+  #breaksMemory(name: string, { values }: Node & { op: "call" }): boolean {
+    const back = name === "convolution" ? 0 : 1, kernel = values[1 + back], strides = values[3 + back];
+    const [, channels, ...places] = isRef(kernel) ? this.graph.nodes[kernel.ref].shape : [];
+    return channels < 8 && places.every((size) => size === 1) &&
+      (strides as readonly number[]).some((step) => step > 1);
   }
 
   #copy(ref: Ref): Ref {

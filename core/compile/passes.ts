@@ -5,6 +5,7 @@ import { expanded } from "./expand.ts";
 import { savingLess } from "./saved_values.ts";
 import { arranged } from "./layouts.ts";
 import { simplify } from "./simplify.ts";
+import { withWholeNumbers } from "./whole_numbers.ts";
 import { refsIn, withRefs } from "./builder.ts";
 import { argsOf } from "./uses.ts";
 import { type Graph, type Node, type Ref, withNodes } from "./graph.ts";
@@ -19,6 +20,11 @@ const fast = ({ exact }: FuseOptions) => !exact;
 const onGpu = ({ libraryProducts }: FuseOptions) => libraryProducts === true;
 
 const PASSES: readonly Pass[] = [
+  {
+    name: "whole numbers in memory are libtorch's",
+    when: () => true,
+    rewrite: withWholeNumbers,
+  },
   {
     name: "calls that simple ops do better",
     when: fast,

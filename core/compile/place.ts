@@ -7,6 +7,7 @@ import {
   type Program,
   type ProgramPart,
 } from "./program.ts";
+import { hasPlaces } from "./recorded_calls.ts";
 import {
   ELEMENT_BYTES,
   type GroupKernel,
@@ -55,13 +56,19 @@ const LEAST_RESULT = 1 << 12;
 
 /** `results`: whether results of calls have places, too. */
 export function place({ parts, buffers }: Program, results = false): Placed {
-  const isPlaced = ({ home, elements, kind }: Buffer) =>
+  const elsewhere = new Set(
+    parts.flatMap((part) =>
+      part.kernel === "call" && !hasPlaces(part.schema) ? part.results.map(({ slot }) => slot) : []
+    ),
+  );
+  const isPlaced = ({ home, elements, kind }: Buffer, buffer: number) =>
     home.from === "arena" ||
-    results && home.from === "result" && elements * ELEMENT_BYTES[kind] >= LEAST_RESULT;
+    results && home.from === "result" && elements * ELEMENT_BYTES[kind] >= LEAST_RESULT &&
+      !elsewhere.has(buffer);
   const gradients = results ? resultsThatAreGradients(parts, buffers) : new Map<number, number>();
   const lives = livesOf(
     parts,
-    buffers.map((one, buffer) => isPlaced(one) && !gradients.has(buffer)),
+    buffers.map((one, buffer) => isPlaced(one, buffer) && !gradients.has(buffer)),
     buffers,
   );
   const elements = settle(parts, lives);

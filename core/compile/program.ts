@@ -1,5 +1,5 @@
 // A plan before it has a place in memory: kernels and calls in order, whose slots are numbers of buffers.
-import type { Ref, TensorOrigin } from "./graph.ts";
+import type { OtherKind, Ref, TensorOrigin } from "./graph.ts";
 import type { GroupKernel, Kernel, StridedAccess } from "./kernel.ts";
 
 /** The place of a value while a step runs. */
@@ -21,6 +21,8 @@ export interface Buffer {
   readonly shape: readonly number[];
   readonly elements: number;
   readonly home: Home;
+  /** libtorch's alone: kernels neither read nor write it. */
+  readonly other?: OtherKind;
 }
 
 /** An argument of a call: a view of a buffer. */

@@ -6,12 +6,10 @@ import type { MachineCode } from "../../ffi/machine_code.ts";
 import { asStrided, clone, contiguous, permute } from "../../ffi/ops.ts";
 import { placing, type ResultMemory } from "../../ffi/result_places.ts";
 import { timing } from "../../ffi/profile.ts";
-import { callOf } from "../../ffi/operators.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { isOpaque } from "./attentions.ts";
-import { nameOfCall } from "./call_rules.ts";
+import { callable, hasPlaces, RememberedCalls } from "./recorded_calls.ts";
 import type { Ref } from "./graph.ts";
-import { hostOps } from "../../ffi/tape.ts";
 import type { Placed, Slot } from "./place.ts";
 import type { Workspace } from "./workspace.ts";
 import { buffersRead, buffersWritten, type CallPart, type CallResult } from "./program.ts";
@@ -118,6 +116,7 @@ export class PlanRunner {
   /** The piece of memory that values lie in, and the gradients. */
   readonly #within: readonly [MemoryBlock, MemoryBlock];
   readonly #places = new Map<CallPart, readonly ResultPlace[]>();
+  readonly #remembered: RememberedCalls;
   readonly #ops = new Map<string, (...args: unknown[]) => unknown>();
 
   constructor(
@@ -149,6 +148,7 @@ export class PlanRunner {
       at("weight"),
       at("loss"),
     ];
+    this.#remembered = new RememberedCalls(placed.parts.filter((part) => part.kernel === "call"));
     this.#fixed = placed.slots.map((slot, i) => this.#fix(slot, i));
   }
 
@@ -204,6 +204,7 @@ export class PlanRunner {
           for (const slot of this.#ends[i] ?? []) release(this.#results.get(slot)!);
         });
         this.#results.clear();
+        this.#remembered.clear();
       })
     );
   }
@@ -212,7 +213,7 @@ export class PlanRunner {
   #placesOf(part: CallPart): readonly ResultPlace[] {
     let places = this.#places.get(part);
     if (places === undefined) {
-      places = hostOps.has(nameOfCall(part.schema)) ? [] : part.results.flatMap(({ slot }) => {
+      places = !hasPlaces(part.schema) ? [] : part.results.flatMap(({ slot }) => {
         const found = this.placed.results.get(slot);
         if (found === undefined) return [];
         const { at } = found, [memory, gradients] = this.#within;
@@ -246,7 +247,7 @@ export class PlanRunner {
     const { schema, values, results } = part;
     let op = this.#ops.get(schema);
     if (!op) {
-      op = hostOps.get(nameOfCall(schema)) ?? callOf(schema);
+      op = callable(schema);
       this.#ops.set(schema, op);
     }
     const views: Tensor[] = [];
@@ -258,7 +259,9 @@ export class PlanRunner {
       return this.#tensor(part, value.ref as Ref, given, views);
     };
     const args = values.map(argument), places = this.#placesOf(part);
-    const made = places.length === 0 ? op(...args) : placing(places, this.#within, () => op!(...args));
+    const made = places.length === 0
+      ? this.#remembered.call(schema, values, op, args)
+      : placing(places, this.#within, () => op!(...args));
     const list = (Array.isArray(made) ? made : [made]) as (Tensor | number | null)[];
     const stay = new Set(results.map(({ slot, index, lies }) => {
       const given = list[index] as Tensor;

@@ -5,7 +5,7 @@ import { add, constant, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { computesInTf32, withoutKernelSearch, withoutTf32 } from "../../ffi/cuda.ts";
 import { withoutDropping } from "../../ffi/dropping.ts";
-import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
+import { clone, copy_ } from "../../ffi/ops.ts";
 import { record, type Recording } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { MaskDraw } from "../compile/lower/lowering.ts";
@@ -315,7 +315,7 @@ export function drawMasks(
     return;
   }
   let last = 0;
-  const fill = ({ tensor, probability }: MaskDraw) => noGrad(() => bernoulli_(tensor, probability));
+  const fill = ({ fill }: MaskDraw) => noGrad(fill);
   for (const one of draws) {
     if (one.seeding !== last) seeds!.seed(one.block);
     last = one.seeding;

@@ -3,10 +3,7 @@
 // what was known of them.
 import { tryModel } from "./trial.ts";
 import { openRecorder, said, writePage } from "./page.ts";
-import { startPython } from "./python.ts";
-
-/** A file of tests/peers/real for each library. */
-const MODULES = ["hugging_face", "timm_models", "diffusion", "segmentation", "graphs", "fourier", "audio"];
+import { MODULES, startPython } from "./python.ts";
 
 const AT_ONCE = 2;
 

@@ -1,11 +1,19 @@
 // The Python that has the libraries' models: one process that exports, trains and compares as it is asked.
 import { linesOf } from "../../bench/contestant.ts";
 
-/** What PyTorch made of one model. */
-export interface Told {
-  /** The bits of each step's loss, in f32 and under bf16 autocast. */
-  readonly losses: readonly string[];
-  readonly halves: readonly string[];
+/** A file of tests/peers/real for each library. */
+export const MODULES = [
+  "hugging_face",
+  "timm_models",
+  "diffusion",
+  "segmentation",
+  "graphs",
+  "fourier",
+  "audio",
+];
+
+/** A model's program and data. */
+export interface Exported {
   readonly batch: number;
   /** What the outputs are compared with: "numbers", "classes", "maps" of them, "tokens", or "graph" for a loss of its own. */
   readonly judge: string;
@@ -13,6 +21,13 @@ export interface Told {
   readonly sizes: string;
   readonly features: readonly string[];
   readonly target: string | null;
+}
+
+/** What PyTorch made of one model. */
+export interface Told extends Exported {
+  /** The bits of each step's loss, in f32 and under bf16 autocast. */
+  readonly losses: readonly string[];
+  readonly halves: readonly string[];
   readonly parameters: number;
 }
 
@@ -31,6 +46,7 @@ export interface Refused {
 
 export interface RealPython extends AsyncDisposable {
   names(): Promise<[name: string, library: string][]>;
+  export(name: string, folder: string, steps: number): Promise<Exported | Refused>;
   train(name: string, folder: string, seeds: readonly bigint[]): Promise<Told | Refused>;
   compare(
     name: string,
@@ -80,6 +96,7 @@ export function startPython(modules: readonly string[], site: string | null): Re
       if (error) throw new Error(`The models could not be imported: ${error}`);
       return names;
     },
+    export: (name, folder, steps) => ask({ what: "export", name, folder, steps }),
     train: (name, folder, seeds) =>
       ask({ what: "train", name, folder, steps: seeds.length, seeds: seeds.map(String) }),
     compare: (name, folder, steps, weights, file) =>

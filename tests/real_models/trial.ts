@@ -3,7 +3,7 @@ import { join } from "@std/path";
 import { key } from "../../core/base/random.ts";
 import { bits } from "../core/models/exported/training.ts";
 import { eventsOf, run } from "../integration/program.ts";
-import type { RealPython, Refused, Told } from "./python.ts";
+import type { Exported, RealPython, Refused, Told } from "./python.ts";
 
 export const STEPS = 10;
 const SEED = 1;
@@ -38,7 +38,7 @@ export interface Miss {
   readonly why: string;
 }
 
-const FLAGS =
+export const FLAGS =
   "--no-shuffle --validation-split 0 --optimizer sgd --lr 0.01 --weight-decay 0 --scheduler constant " +
   `--set training.optimizer.momentum=0.9 --log-interval 1 --no-wandb --threads 1 --seed ${SEED} --epochs 1`;
 
@@ -92,6 +92,14 @@ export async function tryModel(
   };
 }
 
+/** How a model's run is told what it trains, on what. */
+export function startOf({ features, target, judge, batch }: Exported, path: string): string[] {
+  const data = ["--data-path", `${path}.npz`, "--features", features.join(",")];
+  const targets = target === null ? [] : ["--targets", target];
+  const loss = judge === "numbers" ? ["--loss", "mse"] : []; // a graph may have other losses among its outputs
+  return ["--model", `${path}.pt2`, ...data, ...targets, ...loss, "--batch-size", String(batch)];
+}
+
 interface Trained {
   readonly losses: readonly number[];
   /** The sentence that it ended with, or null. */
@@ -109,13 +117,9 @@ async function trained(
   folder: string,
   more: string[],
 ): Promise<Trained> {
-  const data = ["--data-path", `${name}.npz`, "--features", told.features.join(",")];
-  const target = told.target === null ? [] : ["--targets", told.target];
-  const loss = told.judge === "numbers" ? ["--loss", "mse"] : []; // a graph may have other losses among its outputs
-  const start = ["--model", `${name}.pt2`, ...data, ...target, ...loss, "--batch-size", String(told.batch)];
   const run_name = `${name}-${kind}`;
   const steps = more.includes("--max-steps") ? [] : ["--max-steps", String(STEPS)];
-  const args = [...start, ...FLAGS.split(" "), ...steps, "--run-name", run_name, ...more];
+  const args = [...startOf(told, name), ...FLAGS.split(" "), ...steps, "--run-name", run_name, ...more];
   const { code, stdout, stderr } = await run(args, { cwd: folder, timeout: 120 }).catch((error) => ({
     code: -1,
     stdout: "",

@@ -4,7 +4,9 @@ import { readBytes } from "../../../ffi/make.ts";
 import type { Refusal } from "../../../ffi/tape.ts";
 import type { Device, Tensor } from "../../../ffi/tensor.ts";
 import { nodeText, refsIn, sameShape } from "../builder.ts";
-import { type Graph, type HalfType, isHalf, type Node, type Ref, VIEWS } from "../graph.ts";
+import { type Graph, type HalfType, isHalf, isOther, type Node, type Ref, VIEWS } from "../graph.ts";
+import { Num, numberOf } from "../../../ffi/scalar.ts";
+import { recordedCall } from "../recorded_calls.ts";
 import { gradients } from "../derive.ts";
 import { orRefusal, Refused } from "../refused.ts";
 import { withoutRowParts } from "../row_parts.ts";
@@ -19,11 +21,13 @@ import { OVERWRITING, POINTWISE_RULES } from "./pointwise.ts";
 import { RECURRENT_RULES } from "./recurrent.ts";
 import { REDUCTION_RULES } from "./reductions.ts";
 import { SHAPE_RULES } from "./shapes.ts";
+import { PART_RULES } from "./parts.ts";
 
 /** By an op's name, or its name and overload. An op in place has the rule of the op that it is the place of. */
 export const RULES: Rules = {
   ...POINTWISE_RULES,
   ...SHAPE_RULES,
+  ...PART_RULES,
   ...REDUCTION_RULES,
   ...PRODUCT_RULES,
   ...NORM_RULES,
@@ -204,6 +208,64 @@ class Pass {
       return;
     }
     if (this.#isHeld(op)) return;
+    if (op.drops?.given !== undefined) {
+      this.#refs[op.results[0]] = g.b.stop(g.drawnBy(schema.text));
+      return;
+    }
+    const refusal = this.#byRule(op);
+    if (refusal !== null && !this.#asRecorded(op)) throw refusal;
+  }
+
+  /** Why there is no rule, or it does not serve. */
+  #byRule(op: RecordedOp): Refused | null {
+    const { g } = this, drawn = { draws: g.draws.length, drawings: g.drawings };
+    try {
+      this.#ruled(op);
+      return null;
+    } catch (thrown) {
+      const undone = g.draws.length === drawn.draws && g.drawings === drawn.drawings && op.moves.length === 0;
+      if (!(thrown instanceof Refused) || !undone) throw thrown;
+      return thrown;
+    }
+  }
+
+  /** False where the op can't be called as it was. */
+  #asRecorded(op: RecordedOp): boolean {
+    const { g, recording } = this, { schema, args, results } = op;
+    const seen = results.map((r) => recording.values[r]);
+    if (g.device !== "cpu" || op.moves.length > 0 || op.drops !== null) return false;
+    if (seen.length === 0 || seen.some(({ dtype }) => isHalf(dtype))) return false;
+    const call = recordedCall(schema);
+    if (call === null || schema.name.startsWith("index") && args.some((arg) => this.#choosesByTruth(arg))) {
+      return false;
+    }
+    const values = args.map((value, i) =>
+      schema.args[i].base === "Scalar" && typeof value === "number" ? numberOf(value) : this.#given(value)
+    );
+    const kinds = seen.map(({ dtype }) => elementKind(dtype)!);
+    const first = g.b.call(call, values, seen[0].shape, kinds[0]);
+    results.forEach((r, i) => {
+      const ref = i === 0 ? first : g.b.result(first, i, seen[i].shape, kinds[i]);
+      this.#refs[r] = op.stopped ? g.b.stop(ref) : ref;
+    });
+    return true;
+  }
+
+  /** A truth value among indices chooses as many numbers as are true. */
+  #choosesByTruth(value: unknown): boolean {
+    return Array.isArray(value) &&
+      value.some((one) => one instanceof Seen && this.recording.values[one.value].dtype !== "i64");
+  }
+
+  #given(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map((one) => this.#given(one));
+    if (!(value instanceof Seen)) return value;
+    const ref = this.#asTensor(value.value);
+    return ref === UNWRITTEN ? this.g.refuse("outside") : { ref };
+  }
+
+  #ruled(op: RecordedOp): void {
+    const { g, recording } = this, { schema } = op;
     const rule = ruleOf(op, g.exact) ?? g.refuse(RANDOM.test(schema.name) ? "random" : "unknown");
     const half = this.#halfOf(g.results[0]),
       rounds = half !== null && ROUNDS_OPERANDS.test(schema.name) ? half : null;
@@ -212,9 +274,9 @@ class Pass {
     );
     const made = rule(g, ...args), refs = typeof made === "number" ? [made] : made;
     const given = op.results.length - op.moves.length;
+    op.results.forEach((r, i) => this.#check(refs[i], recording.values[r]));
     op.results.forEach((r, i) => {
       const seen = recording.values[r];
-      this.#check(refs[i], seen);
       const to = this.#halfOf(seen), ref = to !== null ? rounded(g.b, refs[i], to) : refs[i];
       this.#refs[r] = op.stopped || i >= given ? g.b.stop(ref) : ref;
     });
@@ -233,7 +295,9 @@ class Pass {
   /** Tables that the step makes anew each time are kept; numbers that are alike everywhere stay numbers. */
   #isHeld({ schema, results }: RecordedOp): boolean {
     const { g, recording } = this, [first] = results.map((r) => recording.values[r]);
-    if (!first?.tensor || EVEN.has(schema.name)) return false;
+    if (!first?.tensor) return false;
+    const zeros = schema.name.includes("zeros");
+    if (EVEN.has(schema.name) && (zeros || !isOther(elementKind(first.dtype) ?? "f32"))) return false;
     for (const r of results) this.#refs[r] = g.hold(recording.values[r].tensor!);
     return true;
   }
@@ -247,6 +311,8 @@ class Pass {
     }
     return Array.isArray(value)
       ? value.map((each) => this.#argument(each, { overwritten: false, rounds }))
+      : value instanceof Num
+      ? value.value
       : value;
   }
 
@@ -273,8 +339,9 @@ class Pass {
     if (node.op !== "tensor" || node.origin.from !== "held") g.refuse("writes");
     for (const r of results) this.#refs[r] ??= target;
     if (schema.name === "add_") return this.#addTo(target, args);
-    if (schema.args.some(({ base }) => base === "Scalar")) g.refuse("writes");
+    if (RANDOM.test(schema.name)) g.refuse("random");
     const values = args.map((value, i) => {
+      if (schema.args[i].base === "Scalar" && typeof value === "number") return numberOf(value);
       if (schema.args[i].memory === "written") return { ref: target };
       return value instanceof Seen ? { ref: this.#settled(this.#asTensor(value.value)) } : value;
     });
@@ -297,7 +364,9 @@ class Pass {
   #addTo(target: Ref, [, other, alpha]: readonly unknown[]): void {
     const { g } = this, shape = g.shape(target), kind = g.kind(target);
     const term = other instanceof Seen ? this.#asTensor(other.value) : g.refuse("writes");
-    if (alpha !== 1 || !sameShape(g.shape(term), shape)) g.refuse("writes");
+    if ((alpha instanceof Num ? alpha.value : alpha) !== 1 || !sameShape(g.shape(term), shape)) {
+      g.refuse("writes");
+    }
     const pair = g.b.call(
       "stack(Tensor[] tensors, int dim=0) -> Tensor",
       [[{ ref: target }, { ref: term }], 0],
@@ -328,7 +397,8 @@ class Pass {
     const { g, pass } = this;
     if (from === "op") g.refuse("outside");
     if (from === "number") {
-      return g.b.number(number, elementKind(dtype) ?? (dtype === "f64" ? "f32" : g.refuse("type")));
+      const own = elementKind(dtype);
+      return g.b.number(number, own === null || isOther(own) ? "f32" : own);
     }
     const kind = elementKind(dtype) ?? g.refuse("type"), t = tensor!;
     if (t === pass.input) return g.b.tensor({ from: "input" }, shape, kind);

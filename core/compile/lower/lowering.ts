@@ -1,20 +1,21 @@
 // The rules of lowering write with this: simple ops by name, on values and plain numbers alike. A value that `where` does not
 // choose must stay finite, since its gradient is multiplied by 0.
 import { uninitialised, writeBytes } from "../../../ffi/make.ts";
-import { permute, toDtype } from "../../../ffi/ops.ts";
+import { bernoulli_, copy_, permute, toDtype } from "../../../ffi/ops.ts";
 import type { Drops, RecordedValue } from "../../../ffi/trace.ts";
 import type { Reason } from "../../../ffi/tape.ts";
-import { type Device, keep, type Tensor } from "../../../ffi/tensor.ts";
+import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { Builder, type Shape } from "../builder.ts";
-import { isHalf, type Kind, type Pointwise, type Ref } from "../graph.ts";
+import type { DType } from "../../../ffi/dtype.ts";
+import { isHalf, isOther, type Kind, type Pointwise, type Ref } from "../graph.ts";
+import { callable } from "../recorded_calls.ts";
 import { rounded } from "./half.ts";
 import { Refused } from "../refused.ts";
 
-/** Zeros and ones that are drawn before each run of the plan. */
+/** Numbers that are drawn before each run of the plan, most of them zeros and ones. */
 export interface MaskDraw {
-  readonly tensor: Tensor;
-  /** The probability of a one. */
-  readonly probability: number;
+  /** Draws them. */
+  readonly fill: () => void;
   /** The generator is seeded for this block before the first of each seeding. */
   readonly block: number;
   readonly seeding: number;
@@ -35,6 +36,10 @@ export const num = (n: number): Term => ({ n });
 export type LoweringRule = (g: Lowering, ...args: any[]) => Ref | readonly Ref[];
 
 export type Rules = Readonly<Record<string, LoweringRule>>;
+
+const WIDENED =
+  "recorded _to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, " +
+  "bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor";
 
 export class Lowering {
   readonly b: Builder;
@@ -109,8 +114,20 @@ export class Lowering {
     const order = shape.map((_, d) => d).sort((a, b) => strides[b] - strides[a] || a - b);
     const dense = like === null ? tensor : this.#own(permute(tensor, order));
     const drawn = this.hold(dense);
-    this.draws.push({ tensor, probability, block, seeding, held: this.held.indexOf(dense) });
+    const fill = () => void bernoulli_(tensor, probability);
+    this.draws.push({ fill, block, seeding, held: this.held.indexOf(dense) });
     return this.b.permute(drawn, order.map((_, d) => order.indexOf(d)));
+  }
+
+  /** A recorded op draws its numbers itself. */
+  drawnBy(schema: string): Ref {
+    const { block, seeding, given } = this.drops!, [{ shape, dtype }] = this.results;
+    if (this.device !== "cpu" || given === undefined || isHalf(dtype)) this.refuse("random");
+    const tensor = this.#own(uninitialised(shape, { dtype })), op = callable(schema);
+    const fill = () => scope(() => void copy_(tensor, op(...given) as Tensor));
+    const drawn = this.hold(tensor);
+    this.draws.push({ fill, block, seeding, held: this.held.indexOf(tensor) });
+    return drawn;
   }
 
   /** On a GPU: true with this probability. */
@@ -151,6 +168,10 @@ export class Lowering {
   float(x: Term): Ref {
     if (typeof x !== "number") return this.b.number(x.n);
     const node = this.b.node(x);
+    if (isOther(node.kind)) {
+      if (node.kind[0] === "c") this.refuse("type");
+      return this.b.call(WIDENED, [{ ref: x }, "f32", null, null, null, false, null], node.shape);
+    }
     return node.op === "number" ? this.b.number(node.value) : this.b.pointwise("float", x);
   }
   truth(x: Ref): Ref {
@@ -214,6 +235,5 @@ export class Lowering {
   }
 }
 
-/** Null for a type that no plan computes with. */
-export const elementKind = (dtype: string): Kind | null =>
-  dtype === "f32" || dtype === "i64" || dtype === "bool" ? dtype : null;
+/** Null for half precision, which is f32 that was rounded. */
+export const elementKind = (dtype: DType): Kind | null => isHalf(dtype) ? null : dtype as Kind;

@@ -1,6 +1,6 @@
 // Ops that work number by number, and activations.
-import type { Pointwise, Ref } from "../graph.ts";
-import { type Lowering, num, type Rules, type Term } from "./lowering.ts";
+import { isOther, type Pointwise, type Ref } from "../graph.ts";
+import { elementKind, type Lowering, num, type Rules, type Term } from "./lowering.ts";
 
 /** Scalars come as numbers. */
 type Given = Ref;
@@ -70,7 +70,8 @@ const filled = (g: Lowering, n: Term): Ref => {
   const { shape, dtype } = g.results[0];
   const value = typeof n === "number" ? g.b.numberOf(n) : n.n;
   if (value === null) return g.b.expand(g.float(n as Ref), shape);
-  const kind = dtype === "i64" || dtype === "bool" ? dtype : "f32";
+  const kind = elementKind(dtype) ?? "f32";
+  if (isOther(kind) && value !== 0) g.refuse("type");
   return g.b.expand(g.b.number(value, kind), shape);
 };
 
@@ -86,7 +87,13 @@ function sinh(g: Lowering, x: Ref): Ref {
 }
 
 /** These overwrite all that their first argument held. */
-export const OVERWRITING: ReadonlySet<string> = new Set(["fill_", "zero_", "copy_", "bernoulli_"]);
+export const OVERWRITING: ReadonlySet<string> = new Set([
+  "fill_",
+  "zero_",
+  "copy_",
+  "bernoulli_",
+  "written_through",
+]);
 
 export const POINTWISE_RULES: Rules = {
   ...Object.fromEntries(
@@ -171,6 +178,8 @@ export const POINTWISE_RULES: Rules = {
   logical_not: (g, x: Ref) => g.b.pointwise("not", g.truth(x)),
   "bitwise_and.Tensor": (g, x: Ref, y: Ref) => g.b.pointwise("and", g.truth(x), g.truth(y)),
   "bitwise_or.Tensor": (g, x: Ref, y: Ref) => g.b.pointwise("or", g.truth(x), g.truth(y)),
+  "__and__.Tensor": (g, x: Ref, y: Ref) => g.b.pointwise("and", g.truth(x), g.truth(y)),
+  "__or__.Tensor": (g, x: Ref, y: Ref) => g.b.pointwise("or", g.truth(x), g.truth(y)),
   bitwise_not: (g, x: Ref) => g.b.pointwise("not", g.truth(x)),
   "where.self": (g, c: Ref, x: Ref, y: Ref) => g.where(c, x, y),
   "where.ScalarSelf": (g, c: Ref, x: number, y: Ref) => g.where(c, num(x), y),
@@ -192,5 +201,8 @@ export const POINTWISE_RULES: Rules = {
   full: (g, _size: readonly number[], n: number) => filled(g, num(n)),
   full_like: (g, _x: Ref, n: number) => filled(g, num(n)),
   new_full: (g, _x: Ref, _size: readonly number[], n: number) => filled(g, num(n)),
-  copy: (g, _x: Given, from: Ref) => g.b.expand(g.float(from), g.results[0].shape),
+  copy: (g, _x: Given, from: Ref) => {
+    const { shape, dtype } = g.results[0];
+    return g.b.expand(g.kind(from) === dtype ? from : g.float(from), shape);
+  },
 };

@@ -4,7 +4,7 @@ import { attended, type FusedAttention } from "../attentions.ts";
 import { broadcastShapes, numelOf } from "../builder.ts";
 import { rowMajor } from "../access.ts";
 import { type Lowering, num, type Rules } from "./lowering.ts";
-import { softmax } from "./reductions.ts";
+import { safeSoftmax, softmax } from "./reductions.ts";
 import type { Ref } from "../graph.ts";
 
 /** All but the last dimension are rows. */
@@ -143,7 +143,7 @@ function attention(
   if (mask !== null) {
     scores = g.kind(mask) === "bool" ? g.where(mask, scores, num(-Infinity)) : g.add(scores, mask);
   }
-  const shares = softmax(g, scores, -1);
+  const shares = mask === null ? softmax(g, scores, -1) : safeSoftmax(g, scores);
   return matrices(g, dropout === 0 ? shares : g.mul(shares, g.mask(g.shape(shares), dropout)), v);
 }
 

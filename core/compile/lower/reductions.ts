@@ -40,6 +40,14 @@ export function softmax(g: Lowering, x: Ref, dim: number): Ref {
   return g.div(powers, total);
 }
 
+/** A row of nothing but -Infinity has zeros, as in libtorch's attention. */
+export function safeSoftmax(g: Lowering, x: Ref): Ref {
+  const dim = g.shape(x).length - 1, most = g.b.stop(g.b.amax(x, [dim]));
+  const none = g.compare("eq", most, num(-Infinity));
+  const powers = g.p("exp", g.sub(x, g.where(none, num(0), most)));
+  return g.div(powers, g.where(none, num(1), g.sum(powers, [dim])));
+}
+
 export function logSoftmax(g: Lowering, x: Ref, dim: number): Ref {
   const { shifted: y, total } = shifted(g, g.float(x), g.dim(dim, g.shape(x).length));
   return g.sub(y, g.p("log", total));

@@ -171,7 +171,7 @@ const typed: LoweringRule = (g, x: Ref) => {
   if (dtype === "f32" || isHalf(dtype) && !g.exact) return g.float(x); // rounded behind the rule
   if (dtype === g.kind(x)) return x;
   if (dtype === "bool") return g.truth(x);
-  if (dtype !== "i64") g.refuse("type");
+  if (dtype !== "i64") g.refuse("type"); // libtorch's
   return g.b.call(COPY, [{ ref: x }, dtype, null, null, null, false, null], shape, "i64");
 };
 
@@ -180,6 +180,7 @@ export const SHAPE_RULES: Rules = {
   reshape: reshaped,
   _unsafe_view: reshaped,
   view_as: reshaped,
+  reshape_as: reshaped,
   "flatten.using_ints": reshaped,
   "unflatten.int": reshaped,
   unsqueeze: reshaped,
@@ -192,10 +193,15 @@ export const SHAPE_RULES: Rules = {
   alias: same,
   lift_fresh_copy: same,
   dropout: (g, x: Ref, p: number, train: boolean) => p === 0 || !train ? x : g.mul(x, g.mask(g.shape(x), p)),
+  /** Whole channels. */
+  feature_dropout: (g, x: Ref, p: number, train: boolean) =>
+    p === 0 || !train ? x : g.mul(x, g.mask(g.shape(x).map((size, d) => d < 2 ? size : 1), p)),
   detach: (g, x: Ref) => g.b.stop(x),
   detach_copy: (g, x: Ref) => g.b.stop(x),
   "to.dtype": typed,
   "to.dtype_layout": typed,
+  "to.device": typed,
+  "to.other": typed,
   "type_as": typed,
   _to_copy: typed,
   permute: (g, x: Ref, dims: readonly number[]) => g.b.permute(x, g.dims(dims, dims.length)),

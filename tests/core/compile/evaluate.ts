@@ -3,10 +3,10 @@ import { compile } from "../../../ffi/aten.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { add, scalar, sub } from "../../../ffi/make.ts";
 import * as ops from "../../../ffi/ops.ts";
-import { callOf } from "../../../ffi/operators.ts";
 import { parseSchema } from "../../../ffi/schema.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Graph, Node, Ref, TensorOrigin } from "../../../core/compile/graph.ts";
+import { callable } from "../../../core/compile/recorded_calls.ts";
 
 const tanhBackward = compile(
   parseSchema("tanh_backward(Tensor grad_output, Tensor output) -> Tensor"),
@@ -95,8 +95,8 @@ function valueOf(
     case "cat":
       return ops.cat(args, node.dim);
     case "call": {
-      const made = callOf(node.schema)(...given(node.values, values));
-      calls.set(r, Array.isArray(made) ? made : [made]);
+      const made = callable(node.schema)(...given(node.values, values));
+      calls.set(r, (Array.isArray(made) ? made : [made]) as Tensor[]);
       return laid(calls.get(r)![0], node.last);
     }
     case "result":

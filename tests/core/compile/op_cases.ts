@@ -53,6 +53,7 @@ export function makeHeld(): void {
   held.ignored = someIgnored();
   held.map = mapLabels();
   held.mask = ops.gt(tensor([[1, 0, 1, 0, 1], [0, 1, 1, 1, 0], [1, 1, 0, 0, 0]]), constant(0.5));
+  held.blind = ops.gt(tensor([[1, 0, 1, 0, 1], [0, 0, 0, 0, 0], [1, 1, 0, 0, 0]]), constant(0.5));
   held.targets = tensor([[0.1, 0.9, 0.5, 0, 1], [0.2, 0.3, 0.4, 1, 0], [0.5, 0.5, 0.5, 0.5, 0.5]]);
   held.weights = tensor([0.5, 1, 2, 0.1, 3]);
   held.threeWeights = tensor([0.5, 1, 2]);
@@ -149,6 +150,11 @@ export const OP_CASES: readonly OpCase[] = [
     "attention",
     [[2, 2, 4, 6], [2, 2, 4, 6], [2, 2, 4, 6]],
     (q, k, v) => ops.scaledDotProductAttention(q, k, v),
+  ),
+  many(
+    "attention with a row that sees nothing",
+    [[1, 2, 3, 5], [1, 2, 5, 5], [1, 2, 5, 5]],
+    (q, k, v) => ops.scaledDotProductAttention(q, k, v, H("blind")),
   ),
   many(
     "causal attention",
@@ -306,6 +312,63 @@ export const OP_CASES: readonly OpCase[] = [
     3,
     4,
   ]),
+  one("whole numbers, counted and compared", (x) => {
+    const counted = op("cumsum")(op("gt.Scalar")(x, 0), 1),
+      even = op("eq.Scalar")(op("remainder.Scalar")(counted, 2), 0);
+    return ops.where(even, x, ops.mul(x, ops.toDtype(op("add.Scalar")(counted, 1), "f32")));
+  }),
+  one("whole numbers put together", (x) => {
+    const both = ops.cat([H("tokens"), op("mul.Scalar")(H("tokens"), 1)], 1);
+    return ops.gather(x, 1, both);
+  }, [2, 6]),
+  one("masks that are turned and gathered by", (x) => {
+    const mask = ops.gt(x, constant(0)), turned = ops.reshape(ops.transpose(mask, 0, 1), [15]);
+    return ops.mul(ops.reshape(x, [15]), ops.toDtype(turned, "f32"));
+  }),
+  one("index by chosen numbers", (x) => {
+    const places = ops.where(op("ge.Scalar")(H("labels"), 1), H("labels"), op("zeros_like")(H("labels")));
+    return op("index.Tensor")(x, [null, places]);
+  }),
+  one("an op without a rule", (x) => op("cumprod")(x, 1), pos(3, 5)),
+  two("an op of two without a rule", (x, y) => op("cdist")(x, y, 2), [3, 5], [4, 5]),
+  one("an op in place without a rule", (x) => op("atan_")(ops.mul(x, x))),
+  one("a view without a rule", (x) => ops.mul(op("unfold")(x, 1, 2, 1), op("unfold")(x, 1, 2, 1))),
+  one("an op of several results without a rule", (x) => {
+    const [value, at] = several("median.dim")(x, 1, true);
+    return ops.mul(value, ops.gather(x, 1, at));
+  }),
+  one("complex numbers", (x) => op("fft_irfft")(op("mul.Tensor")(op("fft_rfft")(x), op("fft_rfft")(x)), 6), [
+    3,
+    6,
+  ]),
+  one("doubles", (x) => ops.toDtype(ops.sin(ops.toDtype(x, "f64")), "f32")),
+  one("whole numbers of 32 bits", (x) => {
+    const places = ops.toDtype(ops.toDtype(H("tokens"), "i32"), "i64");
+    return ops.gather(x, 1, places);
+  }, [2, 6]),
+  one("a write to a part of what the step made", (x) => {
+    const y = ops.mul(x, x);
+    op("copy_")(
+      ops.narrow(ops.transpose(y, 0, 1), 0, 1, 2),
+      ops.narrow(ops.transpose(ops.sin(x), 0, 1), 0, 2, 2),
+    );
+    return ops.mul(y, x);
+  }),
+  one("a write to each second place, and to a view of it", (x) => {
+    const y = ops.cat([ops.cos(x), x], 1),
+      even = ops.slice(y, 1, 0, null, 2),
+      odd = ops.slice(y, 1, 1, null, 2);
+    op("copy_")(even, ops.sin(x));
+    op("copy_")(odd, ops.cos(x));
+    ops.mul_(ops.select(y, 0, 1), constant(2));
+    return ops.mul(ops.view(y, [18]), op("flatten.using_ints")(ops.cat([odd, even], 1)));
+  }, [3, 3]),
+  one("a write beside a view that is used later", (x) => {
+    const y = ops.mul(x, x), view = ops.view(y, [15]);
+    ops.mul_(ops.narrow(y, 0, 1, 1), constant(2));
+    ops.mul_(view, constant(3));
+    return ops.mul(ops.view(y, [15]), view);
+  }),
   one("a constant of ones", (x) => ops.mul(x, ops.onesLike(x))),
   one("copied into new memory", (x) => ops.mul(x, op("fill_.Scalar")(op("empty_like")(x), 2))),
 ];

@@ -2,6 +2,7 @@
 
 Its arguments are the files beside it that have the models. Commands, as lines of JSON on standard input; each is answered by a line on standard output.
   {"what": "names"}
+  {"what": "export", "name", "folder", "steps"}: NAME.pt2, NAME.npz
   {"what": "train", "name", "folder", "steps", "seeds"}: NAME.pt2, NAME.npz; losses in f32 and under autocast
   {"what": "predicted", "name", "folder", "weights", "file"}: the checkpoint's weights loaded strictly, and how far off
 """
@@ -100,23 +101,33 @@ def trained(case, columns, target, steps, seeds, half):
     return losses, model
 
 
-def train(name, folder, steps, seeds):
+def exported(name, folder, steps):
+    """NAME.pt2 and NAME.npz, and what a run is told of them."""
     case = case_of(name)
-    began = time.perf_counter()
     columns, target = data_of(case, steps)
     first = given(case, columns, target, slice(0, case.batch))
     arrays = {**columns, **({} if target is None else {case.labels or "target": target})}
     np.savez(os.path.join(folder, f"{name}.npz"), **arrays)
     sizes = export(case, first, os.path.join(folder, f"{name}.pt2"))
-    exported = time.perf_counter() - began
+    return {
+        "batch": case.batch, "sizes": sizes, "judge": case.judge, "features": list(case.inputs),
+        "target": None if target is None else case.labels or "target",
+    }
+
+
+def train(name, folder, steps, seeds):
+    case = case_of(name)
+    began = time.perf_counter()
+    told = exported(name, folder, steps)
+    seconds = time.perf_counter() - began
+    columns, target = data_of(case, steps)
     losses, model = trained(case, columns, target, steps, seeds, False)
     halves, _ = trained(case, columns, target, steps, seeds, True)
     weights = {key: value for key, value in model.state_dict().items() if isinstance(value, torch.Tensor)}  # neuraloperator's has more
     torch.save(weights, os.path.join(folder, f"{name}.eager.pt"))
     return {
-        "losses": losses, "halves": halves, "batch": case.batch, "sizes": sizes, "judge": case.judge,
-        "features": list(case.inputs), "target": None if target is None else case.labels or "target",
-        "parameters": sum(p.numel() for p in model.parameters()), "seconds": round(exported, 1),
+        **told, "losses": losses, "halves": halves,
+        "parameters": sum(p.numel() for p in model.parameters()), "seconds": round(seconds, 1),
     }
 
 
@@ -159,7 +170,7 @@ def answer(asked):
     if what == "names":
         case_of(None)
         return {"names": [[name, library] for name, (library, _) in models.items()]}
-    return (train if what == "train" else compare)(**asked)
+    return {"train": train, "export": exported, "predicted": compare}[what](**asked)
 
 
 for line in sys.stdin:
