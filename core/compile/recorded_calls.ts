@@ -1,4 +1,5 @@
-// Calls of libtorch's ops that no rule knows: the op as it was recorded, and its gradient by autograd of this op alone. A word before the schema says which of the two it is, so that nothing takes it for an op with a rule.
+// Calls of libtorch's ops that no rule knows: the op as it was recorded, and its gradient by autograd of this op alone. A word
+// before the schema says which of the two it is, so that nothing takes it for an op with a rule.
 import { gradientsOf, type Remembered, remembered } from "../../ffi/autograd.ts";
 import { dtypeBytes } from "../../ffi/dtype.ts";
 import { beginOf } from "../../ffi/make.ts";
