@@ -55,7 +55,7 @@ function asNow(
   { names, stateDict, optimizer, scaler, ema, swa }: StateParts,
   twinOf: (t: Tensor) => Tensor,
 ): StateParts {
-  const { type, steps, slots, options, groups } = optimizer;
+  const { type, steps, slots, options, numbers, groups } = optimizer;
   const named = (list: StateParts["stateDict"]) => list.map(([name, t]) => [name, twinOf(t)] as const);
   return {
     names,
@@ -63,7 +63,11 @@ function asNow(
     optimizer: {
       ...{ type, steps, options },
       slots: new Map([...slots].map(([name, list]) => [name, list.map(twinOf)])),
-      ...(groups && { groups: { of: groups.of, factors: groups.factors, steps: [...groups.steps] } }),
+      numbers: structuredClone(numbers),
+      groups: groups && {
+        ...{ of: groups.of, factors: groups.factors, steps: [...groups.steps] },
+        numbers: structuredClone(groups.numbers),
+      },
     },
     scaler: scaler && { scale: scaler.scale, goodSteps: scaler.goodSteps, skipped: scaler.skipped },
     ema: ema && named(ema),

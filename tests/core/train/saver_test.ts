@@ -158,6 +158,28 @@ Deno.test(
   ),
 );
 
+for (const more of [[], ["--lr-for=0.*=0.1"]]) {
+  Deno.test(
+    `a best state that is held has what a save of it has, the optimizer's own numbers too${
+      more.length > 0 ? ", by group" : ""
+    }`,
+    inFolder((folder) =>
+      started(folder, [...MLP, "--optimizer=nadam", "--ema=0.9", ...more], async (run) => {
+        const { saver, paths: places, cursor } = run;
+        await saver.save("epoch", true);
+        await trainLoop(run);
+        assertEquals(await saver.putOff(true), true);
+        await saver.save("stop", false);
+        await saver.settle();
+        const of = (path: string) => [...contents(path)].filter(([at]) => at !== "/reason");
+        assert(of(latestPath(places)).some(([at, value]) => at.endsWith("mu_product") && value !== "1"));
+        assertEquals(of(bestPath(places)), of(latestPath(places)));
+        assert(cursor.step > 0);
+      })
+    ),
+  );
+}
+
 for (const asked of ["--save-every-epoch", "--keep-best=2", "--save-interval=1ep", "--on-spike=rewind"]) {
   Deno.test(
     `with ${asked} no save is put off`,
