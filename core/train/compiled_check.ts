@@ -20,6 +20,7 @@ import {
 import type { Buffers } from "./compared_buffers.ts";
 import type { Arena } from "./arena.ts";
 import type { Plans, Recorded } from "./compiled_plans.ts";
+import type { Outcome } from "./blocks.ts";
 import type { Mode } from "./compiler.ts";
 
 /** These hold where a plan of the same step was right in f32. */
@@ -213,6 +214,43 @@ export function judgeAdding(
     noGrad(() => copy_(arena.gradient, before));
     before.free();
   }
+}
+
+/** The arena and the outcome that an ordinary micro-batch has left, which added to what was there before. */
+export interface Added {
+  readonly before: Tensor;
+  readonly sum: Tensor;
+  readonly outcome: Outcome;
+}
+
+/**
+ * In exact the plan that adds is compared with the ordinary step that adds: where blocks go back one by one, each adds to a weight
+ * that they share, and the order of additions is another than that of one sum.
+ */
+export function judgeAddingExactly(
+  plans: Plans,
+  arena: Arena,
+  { input, target, weight }: Omit<Recorded, "outcome">,
+  { before, sum, outcome }: Added,
+  buffers: Pick<Buffers, "putBack" | "wrong">,
+  draw: () => void,
+): Judgement {
+  return judgeSafely(() => {
+    noGrad(() => copy_(arena.gradient, before));
+    buffers.putBack();
+    draw();
+    const { loss } = plans.run(input, target, weight, true, null);
+    const [own, theirs] = [loss.item(), outcome.loss.item()];
+    if (!Object.is(own, theirs)) {
+      return { wrong: `the loss is ${own} in place of ${theirs}`, largest: NaN, hides: false };
+    }
+    const wrong = buffers.wrong("exact", false);
+    const judged = compare(arena.names, gradientsIn(arena), gradientsIn(arena, sum), {
+      mode: "exact",
+      half: false,
+    });
+    return judged.wrong !== null || wrong === null ? judged : { ...judged, wrong, of: "buffers" };
+  });
 }
 
 /** A weight of zero becomes so much at most; of another one these bits of its fraction change, a sixteenth of its size. */

@@ -21,7 +21,7 @@ import { Workspace } from "../compile/workspace.ts";
 import { machineIsa } from "../../ffi/machine.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass } from "./blocks.ts";
 import { Buffers, holding } from "./compared_buffers.ts";
-import { compiledLine, judgeAdding } from "./compiled_check.ts";
+import { compiledLine, judgeAdding, judgeAddingExactly } from "./compiled_check.ts";
 import {
   digestOf,
   gradientDifferences,
@@ -119,11 +119,15 @@ class StepCompiler {
   }
 
   take(way: Way, p: Pass, given: Given, done: BlockDone | null): Outcome {
+    const exact = this.court.refuser.mode === "exact";
     const kind = this.choice?.compiled === false ? null : this.#kindOf(p, given);
     const steps = kind === null || this.#waits(kind) ? OP_BY_OP : kind.steps;
     if (kind === null || steps.are === "op by op") return this.#opByOp(way, p, given, done);
     if (steps.are === "unseen") return this.#taken(p, done, this.#first(kind, way, p, given));
     if (steps.are === "tried") return this.#taken(p, done, this.#second(kind, steps, way, p, given));
+    if (steps.are === "compiled" && !this.#fresh && exact) {
+      return this.#taken(p, done, this.#firstThatAdds(kind, steps.plans, way, p, given));
+    }
     if (steps.are === "compiled" && !this.#fresh) {
       if (!this.#addsUp(steps.plans, p, given)) {
         kind.steps = OP_BY_OP;
@@ -137,11 +141,16 @@ class StepCompiler {
       : this.#planned(steps.plans, p, given, done);
   }
 
-  /** True as long as no plan is made of what is unseen, since it would not pay. */
+  /**
+   * True as long as no plan is made of what is unseen, since it would not pay; and in exact of a micro-batch that adds, whose bits
+   * a recording by itself would not have.
+   */
   #waits(kind: Kind): boolean {
     this.#seen++;
-    const auto = this.choice?.whileTraining;
-    return auto !== undefined && kind.steps.are === "unseen" && !auto.pays(++kind.waited, this.#seen);
+    const { are } = kind.steps, auto = this.choice?.whileTraining;
+    const pays = are !== "unseen" || !auto || auto.pays(++kind.waited, this.#seen);
+    const adds = !this.#fresh && this.court.refuser.mode === "exact";
+    return !pays || adds && (are === "unseen" || are === "tried");
   }
 
   #opByOp({ plain }: Way, p: Pass, { input, target, weight }: Given, done: BlockDone | null): Outcome {
@@ -314,6 +323,23 @@ class StepCompiler {
           return kind.steps.are === "op by op" ? null : plans;
         }),
     );
+  }
+
+  /** It is an ordinary one, and the plan that adds is compared with it. */
+  #firstThatAdds(kind: Kind, plans: Plans, { plain }: Way, p: Pass, given: Given): Outcome {
+    const { arena, refuser } = this.court, before = keep(clone(arena.gradient));
+    const buffers = new Buffers(holding(p.model.root.namedState(), plans.lowered.written));
+    const outcome = plain(p, given.input, given.target, given.weight, null);
+    buffers.note();
+    const sum = keep(noGrad(() => clone(arena.gradient)));
+    const added = { before, sum, outcome };
+    const judged = judgeAddingExactly(plans, arena, given, added, buffers, () => drawMasks(p, plans));
+    buffers.putLeft();
+    noGrad(() => copy_(arena.gradient, sum));
+    for (const one of [buffers, before, sum]) one.free();
+    kind.steps = judged.wrong === null ? { are: "adding", plans } : OP_BY_OP;
+    if (judged.wrong !== null) refuser.differs(judged, plans, p, given);
+    return outcome;
   }
 
   /** True where the plan that adds gives the sum of the arena's gradients and of the plan's that writes. */

@@ -93,6 +93,7 @@ export function computeShard(
   const plain = checkpointing ? checkpointed : straight, run = compiled?.over(plain) ?? plain;
   const micro = { ...options, run, done: null, empty: null };
   const watch = { observe, pauses: { next: pauses.next, rest() {} } }; // ranks meet after the last shard
+  micro.compiled?.begin();
   const loss = accumulate(micro, own, shares.filter(mine), watch, own.length);
   if (loss !== null) pauses.next();
   return loss;

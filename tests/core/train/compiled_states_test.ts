@@ -182,7 +182,8 @@ Deno.test({
         assertMatch(compiled.told, /^Steps are compiled: .* equal the ordinary ones\.$/);
         assertEquals(compiled.digests, plain.digests);
         assertEquals(compiled.buffers, plain.buffers);
-        assert(calls <= 3); // as it is, at other weights, and once more where there are results of calls
+        // As it is, at other weights, once more where there are results of calls, and one that adds; others come in between.
+        assert(calls <= 3 * micro, `${calls} calls`);
       }
     }
     const fast = await trained(counting, "fast", { repeats: true });

@@ -92,6 +92,21 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name:
+    "a weight that two blocks share: exact steps that add have the bits of ordinary ones, or the plan is refused by its name",
+  ignore: isa === null,
+  async fn() {
+    const plain = await trained(gpt, null), compiled = await trained(gpt, "exact");
+    assertMatch(
+      compiled.told,
+      /^Steps are compiled: .*\nCompiled steps don't have .* \(transformer\.wte\.weight: /,
+    );
+    assertEquals(compiled.wholes.map(([whole]) => whole), plain.wholes.map(([whole]) => whole));
+    assertEquals(compiled.weights, plain.weights);
+  },
+});
+
 for (const made of [blocks, gpt]) {
   Deno.test({
     name: `${made.title}: buckets are reduced while a fast compiled backward goes on`,
