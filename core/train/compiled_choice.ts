@@ -132,6 +132,10 @@ export function keepChoice({ training }: Config, saved: unknown): string[] {
   return [`Steps run op by op, as they did in this run before (--compile=${fits} compiles them)`];
 }
 
+/** `auto` has the same bits either way and chooses by the clock, of which a checkpoint says nothing. */
+export const keepsRefusals = ({ compile, deterministic }: Config["training"], mode: Mode | null): boolean =>
+  mode === "fast" || mode === "exact" && (compile !== "auto" || deterministic !== "off");
+
 /** Nothing is kept where steps are not compiled, which is the same on all ranks. */
 export function openRefusals(cursor: Cursor, team: Team | null, compiles = true) {
   const own = new Set(cursor.refused?.[team?.rank ?? 0] ?? []);
