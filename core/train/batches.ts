@@ -77,6 +77,12 @@ export function stepsInAll(
   return max_steps > 0 ? Math.min(max_steps, whole) : whole;
 }
 
+/** A rank's micro-batches. */
+export const batchesInAll = (
+  training: Parameters<typeof stepsInAll>[0],
+  plan: Pick<BatchPlan, "stepsPerEpoch" | "accumulation">,
+): number => stepsInAll(training, plan) * plan.accumulation;
+
 export const isUnfinished = (
   { epochs, max_steps }: { readonly epochs: number; readonly max_steps: number },
   { epoch, step }: { readonly epoch: number; readonly step: number },

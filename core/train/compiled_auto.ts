@@ -14,6 +14,9 @@ const PAYS = 3;
 /** The first micro-batches of a kind take longer than later ones. */
 const WARM_UP = 3;
 
+/** A run of so few micro-batches makes no plan, however long they take. */
+export const neverPays = (batches: number): boolean => batches <= WARM_UP + PAYS * JUDGING;
+
 /** Both ways are taken so often, or until one was so many times as fast in two turns. */
 const TURNS = 5, CLEAR = 1.2;
 

@@ -205,15 +205,20 @@ export function judgeAdding(
       const sum = keep(noGrad(() => add(before, arena.gradient)));
       noGrad(() => copy_(arena.gradient, before));
       run(true);
-      const wrong = buffers.wrong(how.mode, how.half);
-      const judged = compare(arena.names, gradientsIn(arena), gradientsIn(arena, sum), how);
+      const judged = judgeSum(arena, sum, how, buffers);
       sum.free();
-      return judged.wrong !== null || wrong === null ? judged : { ...judged, wrong, of: "buffers" };
+      return judged;
     });
   } finally {
     noGrad(() => copy_(arena.gradient, before));
     before.free();
   }
+}
+
+function judgeSum(arena: Arena, sum: Tensor, how: How, buffers: Pick<Buffers, "wrong">): Judgement {
+  const wrong = buffers.wrong(how.mode, how.half);
+  const judged = compare(arena.names, gradientsIn(arena), gradientsIn(arena, sum), how);
+  return judged.wrong !== null || wrong === null ? judged : { ...judged, wrong, of: "buffers" };
 }
 
 /** The arena and the outcome that an ordinary micro-batch has left, which added to what was there before. */
@@ -244,12 +249,7 @@ export function judgeAddingExactly(
     if (!Object.is(own, theirs)) {
       return { wrong: `the loss is ${own} in place of ${theirs}`, largest: NaN, hides: false };
     }
-    const wrong = buffers.wrong("exact", false);
-    const judged = compare(arena.names, gradientsIn(arena), gradientsIn(arena, sum), {
-      mode: "exact",
-      half: false,
-    });
-    return judged.wrong !== null || wrong === null ? judged : { ...judged, wrong, of: "buffers" };
+    return judgeSum(arena, sum, { mode: "exact", half: false }, buffers);
   });
 }
 

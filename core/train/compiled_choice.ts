@@ -6,7 +6,7 @@ import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { machineIsa, noIsa } from "../../ffi/machine.ts";
 import { isCode } from "../models/user/file.ts";
 import { inParts, type Pass } from "./blocks.ts";
-import { openAutoChoice } from "./compiled_auto.ts";
+import { neverPays, openAutoChoice } from "./compiled_auto.ts";
 import { type Choice, type Compiler, type Mode, NO_COMPILER } from "./compiler.ts";
 import type { TrainedParameters } from "./trained_parameters.ts";
 
@@ -17,6 +17,12 @@ export function compiledMode({ compile, deterministic }: Config["training"], onG
   if (compile === "auto") return "exact";
   return compile === "on" ? deterministic === "off" ? "fast" : "exact" : compile;
 }
+
+/** As it is in a run of so many micro-batches: the compiler takes time to load. */
+export const modeOfRun = (training: Config["training"], onGpu: boolean, batches: number): Mode | null =>
+  !onGpu && training.compile === "auto" && training.deterministic === "off" && neverPays(batches)
+    ? null
+    : compiledMode(training, onGpu);
 
 /** Models and losses of ours and exported programs are the same in each step; a user's code may count its calls. */
 export const keepsNothing = ({ model, training }: Config): boolean =>

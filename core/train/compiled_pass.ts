@@ -31,7 +31,7 @@ import {
 } from "./compared_gradients.ts";
 import { HEAD_IN_PARTS, onHostInParts } from "./compiled_choice.ts";
 import { type Kind, Kinds, OP_BY_OP, type Steps, UNSEEN } from "./compiled_kinds.ts";
-import { attemptPlans, CELLS, makePlans, type Plans, type Wanted } from "./compiled_plans.ts";
+import { attemptPlans, makePlans, type Plans, type Wanted } from "./compiled_plans.ts";
 import { type Given, Refuser } from "./compiled_refusals.ts";
 import {
   calm,
@@ -100,8 +100,6 @@ class StepCompiler {
   #timed = false;
   /** Micro-batches so far. */
   #seen = 0;
-  /** Steps since ordinary ones were chosen. */
-  #stepsSince = 0;
   /** How this step's micro-batches are taken while both ways are timed in turn. */
   #turn: ChoiceInTurn["next"] = "compiled";
 
@@ -109,8 +107,6 @@ class StepCompiler {
 
   begin(): void {
     this.#fresh = true;
-    if (this.choice?.compiled !== false) return;
-    if (++this.#stepsSince === CELLS) this.#kinds.free(); // the last losses of plans were read
   }
 
   settle(): void {
@@ -125,10 +121,8 @@ class StepCompiler {
     if (kind === null || steps.are === "op by op") return this.#opByOp(way, p, given, done);
     if (steps.are === "unseen") return this.#taken(p, done, this.#first(kind, way, p, given));
     if (steps.are === "tried") return this.#taken(p, done, this.#second(kind, steps, way, p, given));
-    if (steps.are === "compiled" && !this.#fresh && exact) {
-      return this.#taken(p, done, this.#firstThatAdds(kind, steps.plans, way, p, given));
-    }
     if (steps.are === "compiled" && !this.#fresh) {
+      if (exact) return this.#taken(p, done, this.#firstThatAdds(kind, steps.plans, way, p, given));
       if (!this.#addsUp(steps.plans, p, given)) {
         kind.steps = OP_BY_OP;
         return this.#opByOp(way, p, given, done);
@@ -180,6 +174,7 @@ class StepCompiler {
       ? this.#planned(plans, p, given, done)
       : this.#opByOp(way, p, given, done);
     if (begins) inTurn.took(performance.now() - began);
+    if (this.choice?.compiled === false) this.#kinds.free(); // this one ran op by op
     return outcome;
   }
 

@@ -20,8 +20,7 @@ import type { Arena } from "./arena.ts";
 import type { Mode } from "./compiler.ts";
 
 /** Losses are read when the next step is under way; a line of memory each. */
-export const CELLS = 8;
-const CELL = 16;
+const CELLS = 8, CELL = 16;
 
 /** A micro-batch that was recorded, and what came of it. */
 export interface Recorded {

@@ -1,7 +1,7 @@
 // A run that is opened: an opener for each part of it, in order. All refusals of settings come before the run's files.
 import { wantsOf } from "../run/output.ts";
-import { isUnfinished } from "./batches.ts";
-import { compiledMode, keepsRefusals, openRefusals } from "./compiled_choice.ts";
+import { batchesInAll, isUnfinished } from "./batches.ts";
+import { keepsRefusals, modeOfRun, openRefusals } from "./compiled_choice.ts";
 import { type Reports, stepCompiler } from "./compiler.ts";
 import { dataFacts } from "./data_facts.ts";
 import { memoryInUse } from "./device.ts";
@@ -44,11 +44,12 @@ export async function openTrainer(given: Launch) {
   const model = openModel(given), { launch, config, plan, data, pass } = model, { training } = config;
   refuseUnknownWeights(launch);
   refuseMonitor(config, model);
-  const compiler = compiledMode(training, pass.onGpu) && await stepCompiler();
-  const update = openWeightUpdate(launch, model, reports, compiler), { zero, parts } = update;
+  const mode = modeOfRun(training, pass.onGpu, batchesInAll(training, plan));
+  const compiler = mode && await stepCompiler();
+  const update = openWeightUpdate(launch, model, reports, compiler, mode), { zero, parts } = update;
   const notes = notesOf(model, zero), start = openStart(model, update), { cursor } = start;
   const feed = openRunFeed(launch, model, plan), instruments = openInstruments(launch, model, feed, cursor);
-  const refusals = openRefusals(cursor, team, keepsRefusals(training, update.mode));
+  const refusals = openRefusals(cursor, team, keepsRefusals(training, mode));
   const gradients = openGradients(launch, model, update, instruments.account, reports, refusals.own);
   const idle = !isUnfinished(training, cursor); // starting a finished run again is no attempt at it
 

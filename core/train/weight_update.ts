@@ -10,10 +10,10 @@ import type { StateParts } from "../checkpoint/training_state.ts";
 import type { Account } from "../run/account.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
-import { type BatchPlan, stepsInAll } from "./batches.ts";
-import { choiceFor, compiledMode, keepsNothing, whyNotCompiled } from "./compiled_choice.ts";
+import { batchesInAll, type BatchPlan } from "./batches.ts";
+import { choiceFor, keepsNothing, whyNotCompiled } from "./compiled_choice.ts";
 import type { Launch } from "./launch.ts";
-import type { Compiler, Reports } from "./compiler.ts";
+import type { Compiler, Mode, Reports } from "./compiler.ts";
 import { createEma, createWeightAverage, type WeightAverage } from "./weight_average.ts";
 import type { Ema } from "./optimizers/optimizer.ts";
 import { optimizerFor } from "./parameter_groups.ts";
@@ -27,14 +27,14 @@ export function openWeightUpdate(
   reports: Reports,
   /** Null where steps are not to be compiled, or can't be. */
   given: Compiler | null,
+  mode: Mode | null,
 ) {
   const { training, distributed } = config, { arena, model, pass, amp, trained, plan } = built;
-  const mode = compiledMode(training, pass.onGpu);
   const uncompiled = mode && whyNotCompiled(built, given, mode, config, team !== null);
   const compiler = uncompiled === null ? given : null, fast = mode === "fast" ? compiler : null;
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast, trained) : null;
   const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, trained, model.root);
-  const batches = stepsInAll(training, plan) * plan.accumulation;
+  const batches = batchesInAll(training, plan);
   const choice = compiler && !pass.onGpu
     ? choiceFor(training, mode!, { alone: team === null, batches }, reports.line)
     : null;

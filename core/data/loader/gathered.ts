@@ -86,12 +86,12 @@ export function gatheredRows(source: Source, clock: { seconds: number }): BatchR
     turn = 1 - turn;
   };
   return {
-    begin(parts_) {
+    begin(from) {
       parts.length = batches.length = 0;
       at = taken = released = 0;
       for (const block of blocks) if (block !== null) block.last = -1;
       pending = null;
-      next = parts_;
+      next = from;
     },
     ready(ahead) {
       while (at + ahead >= parts.length && fill());

@@ -4,7 +4,7 @@ import { assertSentence } from "../../sentences.ts";
 import { machineIsa } from "../../../ffi/machine.ts";
 import { settings } from "./rig.ts";
 import { openAutoChoice } from "../../../core/train/compiled_auto.ts";
-import { choiceFor } from "../../../core/train/compiled_choice.ts";
+import { choiceFor, modeOfRun } from "../../../core/train/compiled_choice.ts";
 import type { ChoiceInTurn } from "../../../core/train/compiler.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
@@ -35,6 +35,13 @@ Deno.test("a plan pays where the micro-batches to come would take several times 
   assertEquals(paysAfter(100, 1), null);
   assertEquals(paysAfter(10_000, 1, 2), 8);
   assertEquals(paysAfter(1000, 1, 10), null); // the short last batch of an epoch
+});
+
+Deno.test("a run of so few micro-batches that no plan pays does not load the compiler", () => {
+  const { training } = settings();
+  assertEquals([30, 34].map((batches) => modeOfRun(training, false, batches)), [null, "exact"]);
+  assertEquals(paysAfter(33, 20), null);
+  assertEquals(modeOfRun(settings("--deterministic").training, false, 1), "exact");
 });
 
 /** What is told when one way takes so many milliseconds and the other so many. */
