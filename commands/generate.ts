@@ -29,7 +29,8 @@ export const OPTIONS = {
     kind: "text",
     value: "FILE",
     help:
-      "the tokenizer of the training data: tokenizer.json, .tiktoken or bytes (default: that of the data)",
+      "the tokenizer of the training data: tokenizer.json, .tiktoken, a table of characters (nanoGPT's meta.pkl) or bytes " +
+      "(default: that of the data)",
   },
   sandbox: SANDBOX,
 } as const;

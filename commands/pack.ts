@@ -17,7 +17,9 @@ export const OPTIONS = {
   tokenizer: {
     kind: "text",
     value: "FILE",
-    help: "of text: a tokenizer.json of Hugging Face's, a .tiktoken file, or bytes (default: bytes)",
+    help:
+      "of text: a tokenizer.json of Hugging Face's, a .tiktoken file, a table of characters, characters (those of the text) or " +
+      "bytes (default: bytes)",
   },
   "train-tokenizer": {
     kind: "text",

@@ -105,8 +105,8 @@ function tokenizerFor(path: string, { data }: Config, { vocabulary }: Decoder, n
     "usage",
     `The tokenizer of ${path} is not known, as ${
       data.data_path || "its data"
-    } has none beside it: name its tokenizer.json ` +
-      "or .tiktoken file with --tokenizer.",
+    } has none beside it: name its tokenizer.json, ` +
+      ".tiktoken file or table of characters with --tokenizer.",
   );
 }
 

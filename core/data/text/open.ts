@@ -1,6 +1,7 @@
-// Opens a tokenizer by what users name: "bytes", or a file of tiktoken's or Hugging Face's.
-import { isFolder } from "../../base/files.ts";
+// Opens a tokenizer by what users name: "bytes", a file of tiktoken's or Hugging Face's, or a table of characters.
+import { isFile, isFolder } from "../../base/files.ts";
 import { UserError } from "../../base/errors.ts";
+import { charactersIn } from "./characters.ts";
 import { fromHuggingFace } from "./huggingface.ts";
 import { type PatternName, PATTERNS } from "./patterns.ts";
 import {
@@ -22,7 +23,10 @@ const MOST_BYTES = 256 * 2 ** 20;
 export function openTokenizer(named: string, pattern?: string): Tokenizer {
   if (named === "bytes") return BYTE_TOKENIZER;
   const path = isFolder(named) ? `${named.replace(/\/$/, "")}/tokenizer.json` : named;
-  const text = readText(path);
+  const bytes = readTable(path);
+  const characters = /\.(json|pkl)$/.test(path) ? charactersIn(bytes, path) : null;
+  if (characters) return characters;
+  const text = asText(bytes, path);
   const cut = pattern === undefined ? undefined : patternNamed(pattern);
   if (path.endsWith(".json")) {
     if (cut === undefined) return fromHuggingFace(text, path);
@@ -32,7 +36,7 @@ export function openTokenizer(named: string, pattern?: string): Tokenizer {
   throw new UserError(
     "usage",
     `${path} does not say by its name what tokenizer it is: name a tokenizer.json of Hugging Face's, a .tiktoken file, ` +
-      "or bytes.",
+      "a table of characters (.json, or nanoGPT's meta.pkl), or bytes.",
   );
 }
 
@@ -41,20 +45,25 @@ function patternNamed(name: string): PatternName {
   throw new UserError("usage", `--pattern is one of ${Object.keys(PATTERNS).join(", ")}, but got "${name}".`);
 }
 
-function readText(path: string): string {
+function readTable(path: string): Uint8Array<ArrayBuffer> {
   try {
     const { size } = Deno.statSync(path);
-    if (size > MOST_BYTES) {
-      throw new UserError("data", `${path} has ${size} bytes, too many for a tokenizer: name its own file.`);
-    }
-    return new TextDecoder("utf-8", { fatal: true }).decode(Deno.readFileSync(path));
+    if (size <= MOST_BYTES) return Deno.readFileSync(path);
+    throw new UserError("data", `${path} has ${size} bytes, too many for a tokenizer: name its own file.`);
   } catch (cause) {
     if (cause instanceof UserError) throw cause;
     const why = cause instanceof Deno.errors.NotFound
       ? "there is no such file. Name a tokenizer.json, a .tiktoken file, or bytes"
-      : cause instanceof TypeError
-      ? "it is not UTF-8, so it is no tokenizer.json and no file of tiktoken's"
       : "this user can't read it";
+    throw new UserError("data", `${path}: ${why}.`, { cause });
+  }
+}
+
+function asText(bytes: Uint8Array, path: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    const why = "it is not UTF-8, so it is no tokenizer.json and no file of tiktoken's";
     throw new UserError("data", `${path}: ${why}.`, { cause });
   }
 }
@@ -109,10 +118,13 @@ export function tokenizerMark({ data_path }: Pick<Config["data"], "data_path">):
   return createHash("sha256").update(file).update(about.pattern ?? "").digest("hex").slice(0, 16);
 }
 
+/** nanoGPT's scripts write the table of their characters under this name, beside the tokens. */
+const META = "meta.pkl";
+
 /** The tokenizer that packed the tokens; null where none is known. */
 export function tokenizerBeside({ data_path }: Pick<Config["data"], "data_path">): Tokenizer | null {
   const about = data_path === "" ? null : readAbout(data_path);
-  if (about === null) return null;
+  if (about === null) return isFile(join(data_path, META)) ? openTokenizer(join(data_path, META)) : null;
   return openTokenizer(
     about.tokenizer === "bytes" ? "bytes" : join(data_path, about.tokenizer),
     about.pattern,

@@ -6,12 +6,13 @@ import { type CorpusOptions, type TextPiece, textPieces } from "./corpus.ts";
 import { divide, type Division, Survey } from "./split.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { PARTS, type Parts } from "../../parts.ts";
+import { CHARACTERS, Characters } from "./characters.ts";
 import { ABOUT, type About, openTokenizer, type PartAbout } from "./open.ts";
 
 export interface TextPlan extends Omit<CorpusOptions, "cuts"> {
   readonly files: readonly string[];
   readonly out: string;
-  /** "bytes" or a file; a number learns a vocabulary of that size from the documents to train with. */
+  /** "bytes", "characters" (all that the texts have) or a file; a number learns a vocabulary of that size from the documents to train with. */
   readonly tokenizer: string | number;
   readonly pattern?: string;
   /** Names of special tokens in the text are those tokens. */
@@ -27,11 +28,15 @@ export interface Packed extends About {
 
 export async function packText(plan: TextPlan): Promise<Packed> {
   const { out, tokenizer: named } = plan;
-  const given = typeof named === "string" ? openTokenizer(named, plan.pattern) : null;
+  const characters = named === "characters" ? new Characters() : null;
+  const given = typeof named === "string" && !characters ? openTokenizer(named, plan.pattern) : null;
   const cuts = given?.cuts ?? true;
   refuseFull(out);
   const survey = new Survey();
-  for await (const piece of all(plan, cuts)) survey.add(piece);
+  for await (const piece of all(plan, cuts)) {
+    survey.add(piece);
+    characters?.add(piece.text);
+  }
   const total = survey.lengths.reduce((sum, length) => sum + length, 0);
   if (total === 0) {
     throw new UserError("data", `${listed(plan.files)}: there is no text in it, so nothing to pack.`);
@@ -39,7 +44,7 @@ export async function packText(plan: TextPlan): Promise<Packed> {
   const division = divide(survey, plan.share, plan.seed);
   makeFolder(out);
   tidy(out);
-  const tokenizer = given ?? await learned(plan, survey, division, total);
+  const tokenizer = given ?? characters?.tokenizer() ?? await learned(plan, survey, division, total);
   const file = await keepTokenizer(plan, tokenizer);
   const parts = await encodeAll(plan, { survey, division, total }, tokenizer);
   const about: About = {
@@ -57,8 +62,15 @@ export async function packText(plan: TextPlan): Promise<Packed> {
 const aboutText = (about: About): string => JSON.stringify(about, null, 2) + "\n";
 
 /** Bytes need no file. */
-async function keepTokenizer({ out, tokenizer: named }: TextPlan, { name }: Tokenizer): Promise<string> {
+async function keepTokenizer(
+  { out, tokenizer: named }: TextPlan,
+  { name, table }: Tokenizer,
+): Promise<string> {
   if (named === "bytes" || typeof named === "number") return name;
+  if (table !== undefined) {
+    await writeText(join(out, CHARACTERS), table);
+    return CHARACTERS;
+  }
   const from = name === "tokenizer.json" && !named.endsWith(".json") ? join(named, name) : named;
   const kept = name.endsWith(".json") ? "tokenizer.json" : basename(name);
   await writeText(join(out, kept), reading(from, () => Deno.readTextFileSync(from)));
@@ -257,7 +269,9 @@ function refuseFull(out: string): void {
     );
   }
   // A pack that was ended early has left its tokenizer.
-  if (names.every((name) => name === "tokenizer.json" || name.endsWith(".tiktoken"))) return;
+  if (names.every((name) => name === "tokenizer.json" || name === CHARACTERS || name.endsWith(".tiktoken"))) {
+    return;
+  }
   throw new UserError(
     "usage",
     `${out} is not empty (${names.sort().slice(0, 3).join(", ")}${

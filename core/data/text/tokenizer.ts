@@ -9,6 +9,8 @@ export interface Tokenizer {
   readonly end: number | null;
   /** A long text may be cut between words, and its parts encoded one by one. */
   readonly cuts: boolean;
+  /** The text of its file, for one that may have none yet. */
+  readonly table?: string;
   /** Names of special tokens in the text are those tokens, or else plain text. */
   encode(text: string, special?: boolean): Uint32Array<ArrayBuffer>;
   /** The bytes that a token stands for; none for an unknown one. */
