@@ -168,9 +168,9 @@ function readSource(
       `${path}: ${role}.batch is ${describeValue(samples.batch)}, and should be a function of (ids, epoch).`,
     );
   }
-  const { input, target } = scope(() => {
+  const { input, target, columns } = scope(() => {
     const one = readUserBatch({ path, role }, samples, [0], 0);
-    return { input: fieldOf("input", one.input), target: fieldOf("target", one.target) };
+    return { ...one, input: fieldOf("input", one.input), target: fieldOf("target", one.target) };
   });
   const module = reader ?? OWN_DATA, libtorch = openedLibtorch();
   const about = { settings: data, seed, input, target, libtorch };
@@ -178,7 +178,14 @@ function readSource(
   openSamples.set(nameOf(spec), samples);
   noteReader(module, mainThreadReader((spec) => openSamples.get(nameOf(spec))!));
   const { bad_samples: bad } = data;
-  const made = threadedSource({ ...common, length, indices: null, reader: spec, stored: input, target, bad });
+  const laidOut = columns?.map((column) => ({
+    ...column,
+    layout: column.shape.length > 0 ? column.shape : [1],
+  }));
+  const made = threadedSource({
+    ...{ ...common, length, indices: null, reader: spec, stored: input, target, bad },
+    ...(laidOut && { columns: { columns: laidOut, flat: true } }),
+  });
   return reader === undefined ? { ...made, threaded: undefined } : made;
 }
 

@@ -10,6 +10,7 @@ import { UserError } from "../../base/errors.ts";
 import { asMistake, describeValue, type LibraryContext, openUserFile } from "../../models/user/file.ts";
 import { isPython } from "../../base/files.ts";
 import { openPythonFile } from "../../models/user/python.ts";
+import type { InputColumn } from "../../models/model.ts";
 import type { DataSettings } from "../../models/user/library.ts";
 
 export type UserSplit = "train" | "val";
@@ -106,13 +107,20 @@ function bytesOf(t: Tensor, length: number): Uint8Array {
   return bytes;
 }
 
+interface Rows {
+  readonly input: Tensor;
+  readonly target: Tensor;
+  /** Several inputs lie side by side in `input`, each as plain numbers. */
+  readonly columns?: readonly Pick<InputColumn, "name" | "shape" | "whole">[];
+}
+
 /** The rows must be like those of the first batch. They belong to the caller's scope. */
 export function readUserBatch(
   { path, role, input, target }: Pick<OwnSpec, "path" | "role"> & Partial<Pick<OwnSpec, "input" | "target">>,
   samples: OnDemandSamples,
   ids: readonly number[],
   epoch: number,
-): { input: Tensor; target: Tensor } {
+): Rows {
   let made: unknown;
   try {
     made = samples.batch([...ids], epoch);
@@ -141,5 +149,5 @@ export function readUserBatch(
       );
     }
   }
-  return given as { input: Tensor; target: Tensor };
+  return given as Rows;
 }

@@ -143,10 +143,9 @@ function startServer(path: string, settings: Context["settings"], seed: number):
       hide,
       rows(role, ids, epoch) {
         writeWhole(requestPipe, encoder.encode(JSON.stringify({ role, ids, epoch }) + "\n"));
-        const found = answer("a sample") as Record<string, Placed>;
-        return Object.fromEntries(
-          Object.entries(found).map(([name, placed]) => [name, tensorOf(rows, placed)]),
-        );
+        const { columns, ...found } = answer("a sample") as Record<string, Placed> & { columns?: unknown };
+        const tensors = Object.entries(found).map(([name, placed]) => [name, tensorOf(rows, placed)]);
+        return { ...Object.fromEntries(tensors), columns };
       },
     };
   } catch (cause) {

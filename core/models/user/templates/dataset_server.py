@@ -34,8 +34,8 @@ def main():
     for line in requests:
         try:
             wanted = json.loads(line)
-            rows = batch(made[wanted["role"]], wanted["ids"], wanted["epoch"], int(seed), np)
-            at, answer = 0, {}
+            rows, columns = batch(made[wanted["role"]], wanted["ids"], wanted["epoch"], int(seed), np)
+            at, answer = 0, {"columns": columns} if columns else {}
             for name, array in rows.items():
                 os.pwrite(memory, array.reshape(-1).view("u1").data if array.size else b"", at)
                 answer[name] = {"dtype": str(array.dtype), "shape": array.shape, "at": at}
@@ -121,24 +121,51 @@ class Mistake(Exception):
 
 
 def batch(samples, ids, epoch, seed, np):
-    """The rows of these samples: by the samples' own `batch(ids, epoch)`, else one by one."""
+    """The rows of these samples, and how several inputs lie in them: by the samples' own `batch(ids, epoch)`, else one by one."""
     if hasattr(samples, "batch"):
         seeded(seed, epoch, ids[0])
-        given = samples.batch(ids, epoch)
-        given = given if isinstance(given, (tuple, list)) else (given,)
+        names, given = parts(samples.batch(ids, epoch))
         fields = [np.asarray(field) for field in given]
     else:
         rows = []
         for i in ids:
             seeded(seed, epoch, i)
-            sample = samples[i]
-            rows.append(sample if isinstance(sample, (tuple, list)) else (sample,))
+            names, sample = parts(samples[i])
+            rows.append(sample)
         if any(len(row) != len(rows[0]) for row in rows):
             raise Mistake("some samples have a target and some have none")
         fields = [stacked([np.asarray(row[k]) for row in rows], ids, np) for k in range(len(rows[0]))]
-    if not 1 <= len(fields) <= 2:
-        raise Mistake(f"a sample has {len(fields)} parts, and should be (input, target)")
-    return {name: plain(field, np) for name, field in zip(("input", "target"), fields)}
+    if names is None:
+        return {name: plain(field, np) for name, field in zip(("input", "target"), fields)}, None
+    inputs, columns = beside(names, fields[: len(names)], np)
+    return {"input": inputs} | {"target": plain(field, np) for field in fields[len(names) :]}, columns
+
+
+def parts(sample):
+    """The names of several inputs (else None), and all parts in order: of (input, target) or ({"a": a, "b": b}, target)."""
+    given = tuple(sample) if isinstance(sample, (tuple, list)) else (sample,)
+    if not 1 <= len(given) <= 2:
+        raise Mistake(
+            f"a sample has {len(given)} parts, and should be (input, target); several inputs go together as "
+            '({"left": a, "right": b}, target)'
+        )
+    inputs, *target = given
+    return (list(inputs), (*inputs.values(), *target)) if isinstance(inputs, dict) else (None, given)
+
+
+MOST_WHOLE = 2**24
+
+
+def beside(names, fields, np):
+    """Several inputs side by side as float32, and each one's name and shape."""
+    for name, field in zip(names, fields):
+        if field.dtype.kind in "iu" and field.size and abs(field).max() > MOST_WHOLE:
+            raise Mistake(f"its input {name} has whole numbers above {MOST_WHOLE}, which can't lie beside other inputs")
+    columns = [
+        {"name": name, "shape": list(field.shape[1:]), "whole": field.dtype.kind in "iub"} for name, field in zip(names, fields)
+    ]
+    flat = [plain(field, np).reshape(len(field), -1).astype("float32") for field in fields]
+    return np.ascontiguousarray(np.concatenate(flat, 1)), columns
 
 
 def stacked(arrays, ids, np):

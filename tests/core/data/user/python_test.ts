@@ -120,7 +120,10 @@ class Own:
         ],
         [DATA("[]"), /train\.length is the number 0/],
         [DATA('[("a", 1)]'), /a sample is of <U1, and not of numbers\.$/],
-        [DATA("[(1, 2, 3)]"), /a sample has 3 parts, and should be \(input, target\)\.$/],
+        [
+          DATA("[(1, 2, 3)]"),
+          /a sample has 3 parts, and should be \(input, target\); several inputs go together as/,
+        ],
         [DATA("[1.0]"), /train\.batch was asked for 1 samples and gave .* it should give/],
         [sample("assert i < 0, 'none there'"), /own\w+\.py:6: AssertionError: none there\.$/],
       ];
@@ -190,4 +193,80 @@ Deno.test("a Python data set trains in threads and without, goes on, is predicte
     const refused = await run(["eval", checkpoint], { cwd });
     assertSentence("core/data/user/python: names own run", refused.stderr);
     assertEquals(refused.code, 2);
+  }));
+
+/** Pairs of rows, drawn anew in each epoch, and a model of two inputs: its data, and its losses as PyTorch has them. */
+const PAIRS = `
+import numpy as np
+class Pairs:
+    def __len__(self): return 24
+    def __getitem__(self, i):
+        other = np.random.randint(24)
+        return {"left": np.array([i, 1.0]), "right": np.array([[other, 2], [3, 4]]), "same": other}, float(i % 3 == other % 3)
+def data(settings, seed): return {"task": "regression", "outputs": 1, "train": Pairs(), "val": None}
+`;
+const TWIN = `
+import json, sys, torch
+class Twin(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0); self.a = torch.nn.Linear(2, 3); self.b = torch.nn.Linear(4, 3)
+    def forward(self, right, left):
+        return (self.a(left).tanh() - self.b(right.flatten(1).float() / 24).tanh()).square().sum(1, keepdim=True)
+n = torch.export.Dim("n")
+inputs = torch.zeros(2, 2, 2, dtype=torch.int64), torch.zeros(2, 2)
+torch.export.save(torch.export.export(Twin(), inputs, dynamic_shapes=({0: n}, {0: n})), "twin.pt2")
+`;
+
+Deno.test("several inputs of a sample go to a program's inputs by their names, and pairs are drawn anew in each epoch", () =>
+  inTemp(async (cwd) => {
+    Deno.writeTextFileSync(join(cwd, "pairs.py"), PAIRS);
+    assert(peer(["-c", TWIN], { cwd }).outputSync().success);
+    const common = [
+      "--data=pairs.py",
+      `--data-python=${python}`,
+      "--device=cpu",
+      "--threads=1",
+      "--no-wandb",
+      "--seed=5",
+    ];
+    const flags = [
+      ...common,
+      "--model=twin.pt2",
+      "--batch-size=24",
+      "--no-shuffle",
+      "--epochs=3",
+      "--lr=0",
+      "--log-interval=1",
+    ];
+    await succeed(["train", ...flags, "--run-name=a", "--num-workers=0"], { cwd });
+    await succeed(["train", ...flags, "--run-name=b", "--num-workers=2"], { cwd });
+    const losses = (name: string) =>
+      eventsOf(cwd, name).flatMap(({ kind, loss }) => kind === "step" ? [loss] : []);
+    assertEquals(new Set(losses("a")).size, 3, "each epoch has other pairs");
+    assertEquals(losses("b"), losses("a"));
+    const theirs = peer([
+      "-c",
+      `${TWIN}
+import runpy, numpy as np
+sys.path.insert(0, ${
+        JSON.stringify(join(new URL("../../../..", import.meta.url).pathname, "core/models/user/templates"))
+      })
+source = open(sys.path[0] + "/dataset_server.py").read().rsplit("main()", 1)[0]
+server = {"__name__": "server"}; exec(source, server)
+pairs, model = runpy.run_path("pairs.py")["Pairs"](), Twin()
+def row(i, epoch):
+    server["seeded"](int(sys.argv[1]), epoch, i)
+    return pairs[i]
+for epoch in range(3):
+    rows = [row(i, epoch) for i in range(24)]
+    left, right = (torch.tensor(np.stack([x[k] for x, _ in rows])) for k in ("left", "right"))
+    print(torch.nn.functional.mse_loss(model(right, left.float()), torch.tensor([[y] for _, y in rows])).item())`,
+      "5",
+    ], { cwd }).outputSync();
+    assertEquals(
+      new TextDecoder().decode(theirs.stdout).trim().split("\n").map(Number),
+      losses("a"),
+      new TextDecoder().decode(theirs.stderr),
+    );
   }));
