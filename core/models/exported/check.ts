@@ -235,7 +235,31 @@ export function warningsOf({ path, program }: Archive): string[] {
     ...frozen(path, program),
     ...surrogateWarnings(path, program),
     ...drawnInEvaluation({ path, program }),
+    ...unreadInputs(path, program),
   ];
+}
+
+/** torch.export takes one tensor that was given twice, as for f(x, x), for the last of its inputs wherever it is read. */
+function unreadInputs(
+  path: string,
+  { inputs, inputNames, nodes, outputs, tensors }: ExportedProgram,
+): string[] {
+  const read = new Set([...nodes.flatMap(given), ...outputs.flatMap(({ value }) => valueNames(value))]);
+  const form = (name: string) => {
+    const { dtype, sizes } = tensors.get(name) ?? {};
+    return `${dtype} ${sizes}`;
+  };
+  const users = inputs.flatMap((input) => input.kind === "user" ? valueNames(input.value) : []);
+  const label = (name: string) => inputNames[users.indexOf(name)] || name;
+  return users.filter((name) => !read.has(name)).flatMap((name) => {
+    const twin = users.find((other) => read.has(other) && form(other) === form(name));
+    return twin === undefined ? [] : [
+      `Warning: ${path} never reads its input ${label(name)}, and ${
+        label(twin)
+      } has the same form: where one example ` +
+      "tensor was given for both, torch.export takes the one for the other. Export it again with a tensor for each.",
+    ];
+  });
 }
 
 /** The data makes these odd: inputs that were sparse, and outputs much wider than its classes. */

@@ -1,7 +1,8 @@
 // The data's columns and the inputs of an exported program: who takes what, and what is refused.
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
-import { fitSizes } from "../../../../core/models/exported/check.ts";
+import { openExported } from "../../../../core/models/exported/archive.ts";
+import { fitSizes, warningsOf } from "../../../../core/models/exported/check.ts";
 import {
   readRequestedColumns,
   unpackFor,
@@ -14,6 +15,7 @@ import { reshape } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { open } from "../../train/rig.ts";
 import { assertSentence } from "../../../sentences.ts";
+import { inFolder, python } from "../../checkpoint/python.ts";
 
 open();
 let slot = 0;
@@ -126,4 +128,30 @@ Deno.test("dimensions of 1 are put in or left out, all others must be the same",
   for (const [shape, sizes, fitted] of cases) {
     assertEquals(fitSizes(shape, sizes), fitted as number[] | null, `${shape} -> ${sizes}`);
   }
+});
+
+Deno.test({
+  name: "one example tensor for two inputs is warned of, since the graph then reads one of them alone",
+  sanitizeResources: false, // schemas of operations are looked up in libraries that stay open
+  fn: inFolder((folder) => {
+    python(
+      `import sys, torch
+class Two(torch.nn.Module):
+    def forward(self, a, b): return a + 2 * b
+class Last(torch.nn.Module):
+    def forward(self, a, b): return 2 * b
+x, y, z = torch.randn(2, 4), torch.randn(2, 4), torch.randn(2, 3)
+for name, model, inputs in (("once", Two(), (x, y)), ("twice", Two(), (x, x)), ("other", Last(), (z, x))):
+    torch.export.save(torch.export.export(model, inputs), f"{sys.argv[1]}/{name}.pt2")`,
+      folder,
+    );
+    const warned = (name: string) => {
+      using archive = openExported(`${folder}/${name}.pt2`);
+      return warningsOf(archive);
+    };
+    assertEquals([warned("once"), warned("other")], [[], []]);
+    const [warning, ...more] = warned("twice");
+    assertEquals(more, []);
+    assertSentence("core/models/exported/inputs: never reads input", warning);
+  }),
 });
