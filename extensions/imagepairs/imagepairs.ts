@@ -16,6 +16,7 @@ import {
   type ImagePairs,
   imagePath,
   imageSizeOf,
+  type Listing,
   naming,
   pairImages,
   readFile,
@@ -23,12 +24,13 @@ import {
 import { openLabels, type PairsSpec } from "./reader.ts";
 import { loadReader, openReader } from "../../core/data/source/reader.ts";
 import { openSamples, type Preview, type SampleAt } from "../../core/data/preview/preview.ts";
-import { type Raster, rowMajorStrides } from "../../core/data/preview/picture.ts";
+import { colourOfClass, type Raster, rowMajorStrides } from "../../core/data/preview/picture.ts";
 
 const PAIRS_READER: string = new URL("./reader.ts", import.meta.url).href;
 
 /** The first name that exists counts. */
-const IMAGES = ["images", "JPEGImages"], LABELS = ["labels", "masks", "annotations", "SegmentationClass"];
+const IMAGES = ["images", "imgs", "image", "img", "JPEGImages"];
+const LABELS = ["labels", "masks", "label", "mask", "annotations", "SegmentationClass", "gt"];
 const TRAIN = ["train", "training"], VAL = ["val", "valid", "validation"], TEST = ["test", "testing"];
 
 interface Folders {
@@ -36,20 +38,28 @@ interface Folders {
   readonly labels: string;
 }
 
+/** Folders of images and of labels may have any of these names. */
+interface Names {
+  readonly images: readonly string[];
+  readonly labels: readonly string[];
+}
+
+const USUAL: Names = { images: IMAGES, labels: LABELS };
+
 const firstOf = (root: string, names: readonly string[]): string | null => {
   const name = names.find((name) => isFolder(join(root, name)));
   return name === undefined ? null : join(root, name);
 };
 
-function foldersIn(root: string): Folders | null {
-  const images = firstOf(root, IMAGES), labels = firstOf(root, LABELS);
+function foldersIn(root: string, of: Names): Folders | null {
+  const images = firstOf(root, of.images), labels = firstOf(root, of.labels);
   return images !== null && labels !== null ? { images, labels } : null;
 }
 
 /** A part is a folder above images and labels, or a folder in each. */
-function partIn(root: string, names: readonly string[]): Folders | null {
-  const above = firstOf(root, names), whole = foldersIn(root);
-  const inside = above === null ? null : foldersIn(above);
+function partIn(root: string, names: readonly string[], of = USUAL): Folders | null {
+  const above = firstOf(root, names), whole = foldersIn(root, of);
+  const inside = above === null ? null : foldersIn(above, of);
   if (inside || !whole) return inside;
   const images = firstOf(whole.images, names), labels = firstOf(whole.labels, names);
   return images !== null && labels !== null ? { images, labels } : null;
@@ -59,40 +69,48 @@ function partIn(root: string, names: readonly string[]): Folders | null {
 const TIFF_ENDINGS = [".tif", ".tiff", ".gtiff", ".geotiff"];
 
 function looksLikePairs(path: string): boolean {
-  const folders = isFolder(path) ? partIn(path, TRAIN) ?? foldersIn(path) : null;
+  const folders = isFolder(path) ? partIn(path, TRAIN) ?? foldersIn(path, USUAL) : null;
   return folders !== null && !holds(folders.images, TIFF_ENDINGS);
 }
 
 /** The images to train with; `divided` where other parts have folders of their own. */
-function trainingFolders(path: string): { divided: boolean; folders: Folders } {
-  const divided = partIn(path, TRAIN), folders = divided ?? foldersIn(path);
+function trainingFolders(path: string, of = USUAL): { divided: boolean; folders: Folders } {
+  const divided = partIn(path, TRAIN, of), folders = divided ?? foldersIn(path, of);
   if (folders) return { divided: divided !== null, folders };
+  const [images, labels] = [of.images[0], of.labels[0]];
   throw new UserError(
     "data",
-    `${path} has no folders images and labels (or train/images and train/labels) in it, which image pairs are read from.`,
+    `${path} has no folders ${images} and ${labels} (or train/${images} and train/${labels}) in it, which image pairs are ` +
+      "read from. Folders of other names are named as --features IMAGES --targets LABELS, with --data-type imagepairs.",
   );
 }
 
+/** --features and --targets name the folders. */
+const namesOf = ({ features, targets }: DataRequest["data"]): Names => ({
+  images: features.length === 1 ? features : IMAGES,
+  labels: targets.length === 1 ? targets : LABELS,
+});
+
 export function openPairs(request: DataRequest): Sources {
   const { data, training: { seed, ignore_index: ignored } } = request, path = data.data_path;
-  const { divided, folders } = trainingFolders(path);
+  const of = namesOf(data), { divided, folders } = trainingFolders(path, of);
   const paired = ({ images, labels }: Folders) => pairImages(images, labels);
   const own = (names: readonly string[]) => {
-    const found = divided ? partIn(path, names) : null;
+    const found = divided ? partIn(path, names, of) : null;
     return found && paired(found);
   };
   const train = paired(folders), val = data.val_samples > 0 ? own(VAL) : null, test = own(TEST);
-  const { names, outputs, note } = classesOf(path, train, request);
+  const { note, ...classes } = classesOf(path, train, request);
   const total = imageCount(train.images);
   const chosen = divide(total, data, seed, val !== null), turbo = turboJpeg();
   const all = (pairs: ImagePairs, most: number) => someOf(imageCount(pairs.images), most, seed);
   const valIndices = val ? all(val, data.val_samples) : chosen.val;
   const there = total + (val ? imageCount(val.images) : 0);
   const make = (pairs: ImagePairs, indices: Int32Array) =>
-    source(pairs, indices, { names, outputs, turbo, ignored }, request);
+    source(pairs, indices, { ...classes, turbo, ignored }, request);
   return {
     train: make(train, chosen.train),
-    ...(val && { divided: `${path}/${VAL.find((name) => partIn(path, [name]))}` }),
+    ...(val && { divided: `${path}/${VAL.find((name) => partIn(path, [name], of))}` }),
     val: valIndices.length > 0 ? make(val ?? train, valIndices) : null,
     test: test && make(test, all(test, imageCount(test.images))),
     notes: [
@@ -110,42 +128,39 @@ const leftOut = ({ labels, others: { count, example } }: ImagePairs): string =>
 /** So many label images are looked at for the number of classes, and to show them. */
 const LOOKED_AT = 64;
 
+interface Classes {
+  readonly names: readonly string[];
+  readonly outputs: number;
+  /** The number that is stored for each class, where it is not the class itself. */
+  readonly values: readonly number[] | null;
+  readonly note: string;
+}
+
 /** Names of classes are lines of classes.txt; otherwise label images say how many there are. */
 function classesOf(
   path: string,
   { labels }: ImagePairs,
   { data, model, training: { ignore_index: ignored } }: DataRequest,
-): { names: readonly string[]; outputs: number; note: string } {
-  const file = join(path, NAMES), names = classNamesIn(path);
+): Classes {
+  const file = join(path, NAMES), names = classNamesIn(path), count = imageCount(labels);
+  const stored = numbersIn(labels, data.bad_samples), numbers = stored.filter((number) => number !== ignored);
+  const values = levelsAmong(numbers), spread = values && `, ${values.join(", ")} in the files`;
+  const where = count > LOOKED_AT ? `${LOOKED_AT} of ${count}` : "all";
   if (names.length > 0) {
-    return { names, outputs: model.output_size || names.length, note: `Classes are named in ${file}` };
+    const note = `Classes are named in ${file}${spread ?? ""}`;
+    return { names, outputs: model.output_size || names.length, values, note };
   }
   if (model.output_size > 0) {
-    return {
-      names,
-      outputs: model.output_size,
-      note: `Labels are of ${model.output_size} classes (--output-size)`,
-    };
+    const note = `Labels are of ${model.output_size} classes (--output-size)${spread ?? ""}`;
+    return { names, outputs: model.output_size, values, note };
   }
-  const total = imageCount(labels),
-    count = Math.min(total, LOOKED_AT),
-    read = openLabels(),
-    room = openReusedBuffer();
-  let most = -1;
-  for (let i = 0; i < count; i++) {
-    try {
-      const numbers = naming(
-        imagePath(labels, Math.floor(i * total / count)),
-        (path) => read(readFile(path, room), null, (pixels) => new Int32Array(pixels)),
-      );
-      for (const number of numbers) if (number > most && number !== ignored) most = number;
-    } catch (error) {
-      if (!(error instanceof BadSample)) throw error;
-      if (data.bad_samples === "fail") {
-        throw new UserError("data", `${error.path} ${error.reason}.`, { cause: error });
-      }
-    }
+  if (values) {
+    const note = `Labels are of ${values.length} classes: ${where} label images have the values ${
+      values.join(", ")
+    }`;
+    return { names, outputs: values.length, values, note };
   }
+  const most = numbers.at(-1) ?? -1;
   if (most === 255 && ignored !== 255) {
     throw new UserError(
       "data",
@@ -153,11 +168,39 @@ function classesOf(
         "training.ignore_index=255, or --output-size 256 if there are so many classes.",
     );
   }
-  const where = count < total ? `${count} of ${total}` : "all";
   const note = `Labels are of ${
     most + 1
   } classes, the most in ${where} label images (--output-size says otherwise)`;
-  return { names, outputs: Math.max(1, most + 1), note };
+  return { names, outputs: Math.max(1, most + 1), values, note };
+}
+
+/** Masks that are drawn have their classes as even steps from black to white: 0 and 255, or 0, 127 and 255. */
+function levelsAmong(numbers: readonly number[]): readonly number[] | null {
+  const steps = numbers.length - 1;
+  const even = steps >= 1 && steps <= 8 &&
+    numbers.every((number, i) => Math.abs(number - 255 * i / steps) < 1);
+  return even ? numbers : null;
+}
+
+/** The numbers in the label images that are looked at, rising. */
+function numbersIn(labels: Listing, bad: DataRequest["data"]["bad_samples"]): number[] {
+  const total = imageCount(labels), count = Math.min(total, LOOKED_AT);
+  const read = openLabels(), room = openReusedBuffer(), found = new Set<number>();
+  for (let i = 0; i < count; i++) {
+    try {
+      const numbers = naming(
+        imagePath(labels, Math.floor(i * total / count)),
+        (path) => read(readFile(path, room), null, (pixels) => new Int32Array(pixels)),
+      );
+      for (const number of numbers) found.add(number);
+    } catch (error) {
+      if (!(error instanceof BadSample)) throw error;
+      if (bad === "fail") {
+        throw new UserError("data", `${error.path} ${error.reason}.`, { cause: error });
+      }
+    }
+  }
+  return [...found].sort((a, b) => a - b);
 }
 
 const NAMES = "classes.txt";
@@ -173,9 +216,7 @@ export function classNamesIn(path: string): readonly string[] {
   }
 }
 
-interface Labelling {
-  readonly names: readonly string[];
-  readonly outputs: number;
+interface Labelling extends Omit<Classes, "note"> {
   readonly turbo: string | null;
   readonly ignored: number;
 }
@@ -183,14 +224,14 @@ interface Labelling {
 function source(
   { images, labels }: ImagePairs,
   indices: Int32Array,
-  { names, outputs, turbo, ignored }: Labelling,
+  { names, outputs, values, turbo, ignored }: Labelling,
   { data }: DataRequest,
 ): Source {
   const { text, ...size } = sizes((index) => imageSizeOf(images, index), indices, data),
     { width, height } = size;
   const reader: PairsSpec = {
     ...{ module: PAIRS_READER, images, labels, turbo, deep: size.deep, classes: outputs, ignored },
-    sides: [height, width],
+    ...{ sides: [height, width], values },
   };
   return threadedSource({
     name: images.root,
@@ -282,12 +323,6 @@ function sharesOf(sampleAt: SampleAt, count: number, names: readonly string[]): 
   return shares.join(", ") + (looked < count ? ` (${looked} images were looked at)` : "");
 }
 
-/** The first colours are told apart by most eyes (Okabe and Ito); others are grey. */
-const COLOURS = [
-  ...[[0, 114, 178], [230, 159, 0], [0, 158, 115], [204, 121, 167]],
-  ...[[86, 180, 233], [213, 94, 0], [240, 228, 66]],
-];
-
 function besideLabels({ input, target }: ReturnType<SampleAt>): Raster {
   const { data, shape: [, height, width], strides = rowMajorStrides(input.shape) } = input;
   const values = new Uint8Array(3 * height * 2 * width);
@@ -297,7 +332,7 @@ function besideLabels({ input, target }: ReturnType<SampleAt>): Raster {
       for (let x = 0; x < width; x++) {
         const label = Number(target[y * width + x]);
         values[to + x] = Number(data[c * strides[0] + y * strides[1] + x * strides[2]]);
-        values[to + width + x] = COLOURS[label]?.[c] ?? (label * 37) % 200;
+        values[to + width + x] = colourOfClass(label)[c];
       }
     }
   }

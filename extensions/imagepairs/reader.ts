@@ -4,6 +4,7 @@ import type { Reader, ReaderModule, ReaderSpec } from "../../core/data/source/re
 import { type Header, headerOf, openReusedBuffer } from "../../core/data/images/header.ts";
 import { imagePath, type Listing, naming, readFile } from "../../core/data/images/listing.ts";
 import { openPngNumbers } from "../../core/data/images/png.ts";
+import { type Gif, gifHeader, gifNumbers } from "./gif.ts";
 import { openImageDecoder } from "../../core/data/images/reader.ts";
 
 export interface PairsSpec extends ReaderSpec {
@@ -16,17 +17,23 @@ export interface PairsSpec extends ReaderSpec {
   readonly classes: number;
   /** Pixels of this class count nowhere. */
   readonly ignored: number;
+  /** The number that is stored for each class, where it is not the class itself. */
+  readonly values?: readonly number[] | null;
 }
 
 export default { open: openPairs } satisfies ReaderModule<PairsSpec>;
 
-function openPairs({ images, labels, turbo, deep, sides, classes, ignored }: PairsSpec): Reader {
+function openPairs(
+  { images, labels, turbo, deep, sides, classes, ignored, values = null }: PairsSpec,
+): Reader {
   const decode = openImageDecoder(turbo, deep), read = openLabels(), buffer = openReusedBuffer();
+  const classed = values && classesOfValues(values, ignored);
   return {
     read(index, target) {
       const numbers = new Int32Array(target.buffer, target.byteOffset, target.byteLength / 4);
       naming(imagePath(labels, index), (path) => {
         read(readFile(path, buffer), sides, numbers);
+        classed?.(numbers);
         checkClasses(numbers, { classes, ignored, width: sides[1] });
       });
       return naming(imagePath(images, index), (path) => {
@@ -47,18 +54,42 @@ export function openLabels(): (
 ) => Int32Array {
   const png = openPngNumbers();
   return (file, sides, into) => {
-    const header = headerOf(file);
-    if (header.format !== "png") {
-      throw new BadSample("", `is a ${header.format}, which changes numbers: a label image has to be a PNG`);
+    const gif = gifHeader(file), header = gif ?? headerOf(file);
+    if ("format" in header && header.format !== "png") {
+      throw new BadSample(
+        "",
+        `is a ${header.format}, which changes numbers: a label image has to be a PNG or a GIF`,
+      );
     }
     if (sides) checkSides(header, sides);
     const numbers = typeof into === "function" ? into(header.width * header.height) : into;
-    png(file, header, numbers);
+    if (gif) gifNumbers(file, gif, numbers);
+    else png(file, header as Header, numbers);
     return numbers;
   };
 }
 
-function checkSides({ height, width }: Header, [rows, columns]: readonly [number, number]): void {
+/** Numbers become classes in place. */
+function classesOfValues(values: readonly number[], ignored: number): (numbers: Int32Array) => void {
+  const classes = new Map(values.map((value, of) => [value, of]));
+  return (numbers) => {
+    for (let i = 0; i < numbers.length; i++) {
+      const of = classes.get(numbers[i]);
+      if (of !== undefined) numbers[i] = of;
+      else if (numbers[i] !== ignored) {
+        throw new BadSample(
+          "",
+          `has the value ${numbers[i]}, and the label images that were looked at have ${
+            values.join(", ")
+          } alone: bring it to one ` +
+            "of them, or write classes as 0, 1, 2 and so on",
+        );
+      }
+    }
+  };
+}
+
+function checkSides({ height, width }: Gif, [rows, columns]: readonly [number, number]): void {
   if (height === rows && width === columns) return;
   throw new BadSample(
     "",

@@ -74,15 +74,18 @@ export interface ImagePairs {
   readonly others: { readonly count: number; readonly example: string };
 }
 
-/** An image and its label have the same place and name, but for the ending. */
+const LABEL_FILE = /\.(jpe?g|png|webp|gif)$/i;
+
+/** An image and its label have the same place and name, but for the ending and for what all labels have behind it: 7_mask.gif. */
 export function pairImages(root: string, labelRoot: string): ImagePairs {
-  const images = below(root), labels = below(labelRoot);
+  const images = below(root), labels = below(labelRoot, LABEL_FILE);
   const stem = (path: string, name: string) => `${path}/${name.replace(/\.\w+$/, "")}`;
   const known = new Map(labels.flatMap(({ path, names }) => names.map((name) => [stem(path, name), name])));
+  const behind = commonEnd(images.flatMap(({ path, names }) => names.map((name) => stem(path, name))), known);
   const paired = images.map((folder) => ({
     ...folder,
     names: folder.names.map((name) => {
-      const own = stem(folder.path, name), label = known.get(own);
+      const own = stem(folder.path, name) + behind, label = known.get(own);
       if (label === undefined) throw withoutLabel(root, labelRoot, folder.path, name);
       known.delete(own);
       return label;
@@ -96,9 +99,19 @@ export function pairImages(root: string, labelRoot: string): ImagePairs {
   };
 }
 
-function below(root: string): Folder[] {
+/** All images have a label of their own name with this behind it. */
+function commonEnd(images: readonly string[], labels: ReadonlyMap<string, string>): string {
+  const [first] = images;
+  if (labels.has(first)) return "";
+  const ends = [...labels.keys()].filter((label) => label.startsWith(first)).map((label) =>
+    label.slice(first.length)
+  );
+  return ends.find((end) => images.every((image) => labels.has(image + end))) ?? "";
+}
+
+function below(root: string, file = IMAGE_FILE): Folder[] {
   const found: Folder[] = [], others = { count: 0, example: "" };
-  walk(root, "", 0, found, others);
+  walk(root, "", 0, found, others, file);
   const images = found.filter(({ names }) => names.length > 0).sort((a, b) => byCodePoint(a.path, b.path));
   if (images.length > 0) return images;
   throw new UserError("data", `${root} has no images in it: none of its files ends in ${ENDINGS}.`);
@@ -134,6 +147,7 @@ function walk(
   label: number,
   found: Folder[],
   others: { count: number; example: string },
+  file = IMAGE_FILE,
 ): void {
   if (path.split("/").length > DEEPEST) {
     throw new UserError(
@@ -145,15 +159,16 @@ function walk(
   const names: string[] = [];
   for (const entry of entriesOf(join(root, path))) {
     const inside = `${path}/${entry.name}`;
-    if (entry.isFile ? IMAGE_FILE.test(entry.name) : entry.isSymlink && isImage(root, inside)) {
+    if (entry.isFile ? file.test(entry.name) : entry.isSymlink && isImage(root, inside, file)) {
       names.push(entry.name);
-    } else if (isFolder(root, inside, entry)) walk(root, inside, label, found, others);
+    } else if (isFolder(root, inside, entry)) walk(root, inside, label, found, others, file);
     else if (others.count++ === 0) others.example = inside;
   }
   found.push({ path, label, names: names.sort(byCodePoint) });
 }
 
-const isImage = (root: string, path: string) => IMAGE_FILE.test(path) && !leadsToFolder(join(root, path));
+const isImage = (root: string, path: string, file = IMAGE_FILE) =>
+  file.test(path) && !leadsToFolder(join(root, path));
 
 const isFolder = (root: string, path: string, entry: Deno.DirEntry) =>
   entry.isDirectory || (entry.isSymlink && leadsToFolder(join(root, path)));

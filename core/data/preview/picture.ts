@@ -216,6 +216,27 @@ export function encodeMapPng(
   return png(width, height, PALETTE, indices, [chunk("PLTE", palette), chunk("tRNS", shares)]);
 }
 
+/** Okabe and Ito's colours, which the colour-blind tell apart, and others after them. */
+const CLASS_COLOURS = [
+  ...[0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442, 0x6b4fbb],
+  ...[0x8c8c8c, 0x7a3b00, 0xb3de69, 0x003f5c, 0xfccde5, 0x00c2b2, 0x800026, 0xd9d9d9],
+];
+
+/** Red, green and blue. */
+export function colourOfClass(k: number): readonly number[] {
+  const colour = CLASS_COLOURS[k % CLASS_COLOURS.length];
+  return [colour >> 16, (colour >> 8) & 255, colour & 255];
+}
+
+/** The place of each pixel in the palette is its class. */
+export function encodeClassPng(
+  { width, height, values }: { width: number; height: number; values: Uint8Array },
+): Uint8Array<ArrayBuffer> {
+  const palette = new Uint8Array(3 * 256);
+  for (let i = 0; i < 256; i++) palette.set(colourOfClass(i), 3 * i);
+  return png(width, height, PALETTE, values, [chunk("PLTE", palette)]);
+}
+
 function png(
   width: number,
   height: number,

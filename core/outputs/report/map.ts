@@ -1,6 +1,7 @@
 // Maps as figures: colours, a coastline, ticks of the coordinates, and a bar that tells what the colours mean.
 import {
   cividis,
+  colourOfClass,
   type Colours,
   diverging,
   encodeMapPng,
@@ -12,18 +13,12 @@ import { type MapAxes, type MapAxis, rises } from "../../data/preview/axes.ts";
 import type { Histogram } from "../../data/preview/preview.ts";
 import { Html, markup } from "./html.ts";
 
-/** Okabe and Ito's colours, which the colour-blind tell apart, and others after them. */
-const CLASS_COLOURS = [
-  ...[0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442, 0x6b4fbb],
-  ...[0x8c8c8c, 0x7a3b00, 0xb3de69, 0x003f5c, 0xfccde5, 0x00c2b2, 0x800026, 0xd9d9d9],
-];
-
 export const classColour = (k: number): string =>
-  `#${CLASS_COLOURS[k % CLASS_COLOURS.length].toString(16).padStart(6, "0")}`;
+  `#${colourOfClass(k).map((part) => part.toString(16).padStart(2, "0")).join("")}`;
 
 const classes = (count: number): Colours => (share, rgb, at) => {
-  const colour = CLASS_COLOURS[Math.round(share * (count - 1)) % CLASS_COLOURS.length];
-  for (let i = 0; i < 3; i++) rgb[at + i] = (colour >> (16 - 8 * i)) & 255;
+  const colour = colourOfClass(Math.round(share * (count - 1)));
+  for (let i = 0; i < 3; i++) rgb[at + i] = colour[i];
 };
 
 const SCALES = { sequential: viridis, diverging, share: cividis, classes: viridis } as const;

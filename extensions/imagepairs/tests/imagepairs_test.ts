@@ -3,7 +3,9 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { detect } from "../../../core/data/open/formats.ts";
+import { gifHeader, gifNumbers } from "../gif.ts";
 import { imagepairs } from "../imagepairs.ts";
+import { BadSample } from "../../../core/data/arrays/rows.ts";
 import { batchOf, plainPart, type Source } from "../../../core/data/source/source.ts";
 import { transformed } from "../../../core/data/transforms/apply.ts";
 import type { Config } from "../../../core/settings/settings.ts";
@@ -143,3 +145,79 @@ Deno.test(
     assertStringIncludes(refusal(() => open(join(folder, "none"))), "has no folders images and labels");
   }),
 );
+
+/** Masks as the collections of segmentation have them, and what numpy sees in each. */
+const MASKS = `
+import json, os, sys
+import numpy as np
+from PIL import Image
+root, r = sys.argv[1], np.random.default_rng(1)
+os.makedirs(root + "/scans"); os.makedirs(root + "/truth")
+seen = []
+for i in range(12):
+    Image.fromarray(r.integers(0, 255, (24, 33, 3), dtype=np.uint8)).save(f"{root}/scans/{i}.png")
+    kind = i % 4
+    mask = (r.random((24, 33)) < 0.3).astype("u1") if i else np.kron(np.eye(24, 33), 1).astype("u1")
+    path = f"{root}/truth/{i}_mask.gif"
+    picture = Image.fromarray(mask, "P")
+    picture.putpalette([0, 0, 0, 255, 255, 255])
+    if kind == 0: picture.save(path)
+    elif kind == 1: picture.save(path, interlace=1)
+    elif kind == 2: picture.save(path, transparency=0)
+    else:
+        mask = (r.random((24, 33)) * 3).astype("u1") % 2
+        Image.fromarray(mask * 255, "L").point(lambda v: v // 255).save(path, interlace=0)
+    with Image.open(path) as again: numbers = np.array(again if again.mode in "PL" else again.convert("L"))
+    seen.append((numbers > 0).astype(int).tolist())
+print(json.dumps([seen[i] for i in sorted(range(12), key=str)]))
+`;
+
+Deno.test(
+  "masks that are GIFs of other names in folders of other names are numpy's, and those of 0 and 255 are two classes",
+  inFolder((folder) => {
+    const seenByNumpy = JSON.parse(python(MASKS, folder)) as number[][][];
+    const named = { data_type: "imagepairs", features: ["scans"], targets: ["truth"] };
+    const { train } = open(folder, named, -100);
+    assertEquals([train.facts.outputs, train.length], [2, 12]);
+    assertEquals(labelsOf(train), seenByNumpy.flat(2));
+    assertStringIncludes(
+      refusal(() => open(folder, {}, -100)),
+      "named as --features IMAGES --targets LABELS",
+    );
+    python(
+      `import glob, sys, numpy as np
+from PIL import Image
+for i, path in enumerate(sorted(glob.glob(sys.argv[1] + "/truth/*"))):
+    Image.fromarray((np.arange(24 * 33).reshape(24, 33) % (2 if i else 3) * (255 if i else 127.5)).astype("u1")).save(path[:-3] + "png")
+    __import__("os").remove(path)
+print(0)`,
+      folder,
+    );
+    const { train: three, notes } = open(folder, named, -100);
+    assertSentence("extensions/imagepairs/tests/imagepairs: classes values files", notes);
+    assertEquals([...new Set(labelsOf(three))].sort(), [0, 1, 2]);
+    const gif = Uint8Array.from(
+      atob("R0lGODlhAQABAIAAAAAAAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="),
+      (c) => c.charCodeAt(0),
+    );
+    for (let cut = 6; cut < gif.length; cut++) damagedIsTold(gif.subarray(0, cut));
+    for (let at = 6; at < gif.length; at++) damagedIsTold(gif.with(at, 255 - gif[at]));
+  }),
+);
+
+const labelsOf = (source: Source) =>
+  scope(() => [
+    ...toNumbers(batchOf(source, plainPart(Array.from({ length: source.length }, (_, i) => i))).target),
+  ]);
+
+/** A sentence or numbers, never another error. */
+function damagedIsTold(file: Uint8Array): void {
+  try {
+    const header = gifHeader(file);
+    if (header && header.width * header.height < 1e6) {
+      gifNumbers(file, header, new Int32Array(header.width * header.height));
+    }
+  } catch (error) {
+    assert(error instanceof BadSample, `${error}`);
+  }
+}
