@@ -74,8 +74,9 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
     }
   };
   do {
-    puller.drain(take);
+    // They come first, so that the run's exit, drained at the end, is its last line.
     for (const noted of system?.due(shared) ?? []) add(noted);
+    puller.drain(take);
     lines?.flush();
     puller.wrote();
     if (!puller.ended()) puller.wait(POLL_MS);
