@@ -9,6 +9,7 @@ import { valuesWithoutSecrets } from "../core/base/secrets.ts";
 import { UserError } from "../core/base/errors.ts";
 import { loadSite, SITE_NAMES } from "../core/settings/sites.ts";
 import { describeLayout, loadPreset, PRESET_NAMES } from "../core/settings/presets.ts";
+import { loadRecipe, RECIPE_NAMES } from "../core/settings/recipes.ts";
 import type { Command } from "./mod.ts";
 
 const USAGE = "hpctrain config [FLAGS] [--changed] [--json | --yaml | --schema | --docs]";
@@ -97,14 +98,14 @@ function print(text: string): number {
   return 0;
 }
 
-// `hpctrain presets`: lists the embedded presets and sites, or prints one.
+// `hpctrain presets`: lists the embedded presets, recipes and sites, or prints one.
 
 const PRESETS_USAGE = "hpctrain presets [NAME]";
 
 export const presetsCommand: Command = {
   usage: PRESETS_USAGE,
   examples: ["hpctrain presets", "hpctrain presets cpu > run.yaml", "hpctrain presets lumi > my-site.yaml"],
-  words: [...PRESET_NAMES, ...SITE_NAMES],
+  words: [...PRESET_NAMES, ...RECIPE_NAMES, ...SITE_NAMES],
   run: presets,
 };
 
@@ -114,19 +115,33 @@ export async function presets(argv: string[]): Promise<number> {
   if (extra !== undefined) {
     throw new UserError("usage", `Unexpected argument "${extra}". Usage: ${PRESETS_USAGE}`);
   }
-  console.log(name === undefined ? `${tableOfPresets()}\n\n${tableOfSites()}` : sourceOf(name).trimEnd());
+  console.log(
+    name === undefined
+      ? [tableOfPresets(), tableOfRecipes(), tableOfSites()].join("\n\n")
+      : sourceOf(name).trimEnd(),
+  );
   return 0;
 }
 
+const isOneOf = (names: readonly string[], name: string): boolean => names.includes(name);
+
 const sourceOf = (name: string): string =>
-  SITE_NAMES.some((known) => known === name)
+  isOneOf(SITE_NAMES, name)
     ? loadSite(name, { kind: "default" }).source
+    : isOneOf(RECIPE_NAMES, name)
+    ? loadRecipe(name).source
     : loadPreset(name, "hpctrain presets").source;
 
 const tableOfSites = (): string =>
   [
     "Clusters, for sbatch --site NAME:",
     ...SITE_NAMES.map((name) => helpLine(name, loadSite(name, { kind: "default" }).about)),
+  ].join("\n");
+
+const tableOfRecipes = (): string =>
+  [
+    "Recipes, for --recipe NAME:",
+    ...RECIPE_NAMES.map((name) => helpLine(name, loadRecipe(name).about)),
   ].join("\n");
 
 function tableOfPresets(): string {

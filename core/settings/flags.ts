@@ -10,6 +10,7 @@ export interface CommandLine {
   /** The text of each flag by its setting, good or not. */
   readonly typed: Map<string, string>;
   readonly presets: string[];
+  readonly recipes: string[];
   debug: boolean;
   readonly files: string[];
   readonly positionals: string[];
@@ -19,6 +20,7 @@ export interface CommandLine {
 export const SOURCE_FLAGS: Readonly<Record<string, { readonly value?: string; readonly help: string }>> = {
   preset: { value: "NAME", help: "start from a preset; `hpctrain presets` lists them" },
   debug: { help: "short for --preset debug: a small run of seconds" },
+  recipe: { value: "NAME", help: "train as a known script does; `hpctrain presets` lists recipes, too" },
   config: { value: "FILE", help: "read settings from a YAML file; may be given again, later files win" },
   set: { value: "KEY=VALUE", help: "give any setting by its path, such as training.optimizer.beta2=0.95" },
 };
@@ -33,6 +35,7 @@ export function readFlags(argv: readonly string[], usage: string, mistakes: Mist
     assignments: [],
     typed: new Map(),
     presets: [],
+    recipes: [],
     debug: false,
     files: [],
     positionals: [],
@@ -71,6 +74,7 @@ function readFlag(word: string, words: string[], line: CommandLine, usage: strin
   }
   const given = nonEmpty(name, value ?? takeValue(name, words, SOURCE_FLAGS[name].value!));
   if (name === "preset") line.presets.push(given);
+  else if (name === "recipe") line.recipes.push(given);
   else if (name === "config") line.files.push(given);
   else line.assignments.push(readSet(given));
 }

@@ -14,6 +14,7 @@ import { variablesOf } from "./environment.ts";
 import { expected } from "./values.ts";
 import { SOURCE_FLAGS } from "./flags.ts";
 import { PRESET_NAMES } from "./presets.ts";
+import { RECIPE_NAMES } from "./recipes.ts";
 
 const WIDTH = 100;
 
@@ -188,7 +189,7 @@ const INTRO = `# Settings
 
 Every setting, by section, as \`hpctrain config --docs\` prints them.
 
-Defaults give way to a preset, a preset to YAML files (\`--config\`), files to the environment, and the
+Defaults give way to a preset, a preset to a recipe (\`--recipe\`), a recipe to YAML files (\`--config\`), files to the environment, and the
 environment to flags. A setting answers to its path, in YAML and in \`--set path=value\`; to its flag, where it
 has one; and to two variables, \`HPCTRAIN_\` followed by its path or by its flag, in capitals and with
 underscores for dots and dashes; a few have one without the prefix. Flags of other programs that mean the same
@@ -254,6 +255,7 @@ export function settingFlags(takes: (path: string) => boolean, ofCheckpoint: boo
   const sources: CompletedFlag[] = [
     { name: "preset", help: plain(SOURCE_FLAGS.preset.help), value: { choices: PRESET_NAMES } },
     { name: "debug", help: plain(SOURCE_FLAGS.debug.help) },
+    { name: "recipe", help: plain(SOURCE_FLAGS.recipe.help), value: { choices: RECIPE_NAMES } },
     { name: "config", help: SOURCE_FLAGS.config.help, value: { files: true } },
     {
       name: "set",

@@ -6,6 +6,7 @@ import { type CommandLine, readFlags } from "./flags.ts";
 import { type Assignment, formatOrigin, fromData, isTyped, Mistakes, type Origin } from "./values.ts";
 import { ADDED, loadSite, settingsOfSite, type Site } from "./sites.ts";
 import { loadPreset, type Preset } from "./presets.ts";
+import { loadRecipe } from "./recipes.ts";
 import { COUNTS, readsFiles } from "./counts.ts";
 import { OPTIMIZER_DEFAULTS } from "./sections/optimizer.ts";
 import { ALL_SAMPLES } from "./sections/data.ts";
@@ -56,7 +57,7 @@ export interface Resolved {
   readonly positionals: readonly string[];
 }
 
-/** defaults < preset < site < checkpoint < files < environment < flags. */
+/** defaults < preset < site < checkpoint < recipes < files < environment < flags. */
 export function resolveSettings(request: SettingsRequest): Resolved {
   const {
     argv,
@@ -94,6 +95,7 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   if (preset) apply(forRanks(preset, request.ranks));
   const ofProgram = program ? changesTo(config, program.config, mistakes) : [];
   if (request.checkpoint) apply(fromCheckpoint(request.checkpoint));
+  for (const name of line.recipes) apply(mistakes.try(() => loadRecipe(name))?.assignments ?? []);
   for (const file of files) {
     apply(mistakes.try(() => readSettings(file, mistakes))?.assignments ?? []);
   }

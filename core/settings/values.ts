@@ -39,6 +39,7 @@ export class Mistakes {
 export type Origin =
   | { readonly kind: "default" }
   | { readonly kind: "preset"; readonly name: string }
+  | { readonly kind: "recipe"; readonly name: string }
   | { readonly kind: "site"; readonly name: string }
   | { readonly kind: "checkpoint" }
   | { readonly kind: "file"; readonly name: string; readonly line: number; readonly column: number }
@@ -56,9 +57,9 @@ export function formatOrigin(origin: Origin): string {
     case "checkpoint":
       return origin.kind;
     case "preset":
-      return `preset ${origin.name}`;
+    case "recipe":
     case "site":
-      return `site ${origin.name}`;
+      return `${origin.kind} ${origin.name}`;
     case "file":
       return `${origin.name}:${origin.line}:${origin.column}`;
     case "environment":
@@ -87,7 +88,7 @@ export function settingChoice(path: string, value: unknown, from?: Origin): Sett
 }
 
 export const isTyped = ({ kind }: Origin): boolean =>
-  kind === "file" || kind === "environment" || kind === "flag";
+  kind === "recipe" || kind === "file" || kind === "environment" || kind === "flag";
 
 export interface Assignment {
   readonly path: string;

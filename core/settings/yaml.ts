@@ -34,8 +34,8 @@ interface ParsedFile {
   readonly extra: Record<string, () => unknown>;
 }
 
-/** A preset describes itself by these; a user's file that began as a preset may keep them. */
-const PRESET_KEYS = ["about", "layout"] as const;
+/** Presets and recipes describe themselves by these; a user's file that began as one may keep them. */
+const PRESET_KEYS = ["about", "layout", "from"] as const;
 
 export function readSettings(path: string, mistakes: Mistakes): ParsedFile {
   return parseSettings(readText(path), path, mistakes);

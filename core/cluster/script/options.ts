@@ -146,7 +146,7 @@ function withoutSources(typed: readonly string[], job: readonly string[]) {
   const words: string[] = [], sources: string[] = [];
   for (let i = 0; i < typed.length; i++) {
     const { name, value } = splitFlag(typed[i]);
-    const source = typed[i].startsWith("--") && (name === "preset" || name === "config");
+    const source = typed[i].startsWith("--") && ["preset", "recipe", "config"].includes(name);
     if (!source) words.push(typed[i]);
     else if (value !== undefined) sources.push(typed[i]);
     else sources.push(typed[i], ...typed.slice(++i, i + 1));
