@@ -6,6 +6,7 @@ import {
   ITS_FILE,
   MACHINE_SETTINGS,
   MC_DROPOUT,
+  OF_OTHERS,
   SANDBOX,
   settingsAmong,
 } from "./options.ts";
@@ -35,7 +36,7 @@ export const command: Command = {
     "hpctrain eval checkpoints/ice_best.pt --on test",
     "hpctrain eval checkpoints/ice-seed*_best.pt --on test",
   ],
-  settings: SETTINGS,
+  settings: (path) => SETTINGS(path) || OF_OTHERS.test(path),
   ofCheckpoint: true,
   options: OPTIONS,
   writes: "nothing",

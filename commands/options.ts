@@ -14,6 +14,8 @@ export const PLACE =
 /** How a model computes, whatever it was trained by. */
 export const FORWARD = /^training\.(batch_size|eval_batch_size|amp|tf32|channels_last|deterministic|metric)$/;
 export const ITS_FILE = /^model\.(name|inputs|blocks)$/;
+/** A checkpoint of another program does not say these. */
+export const OF_OTHERS = /^model\.|^training\.(loss|ignore_index)$/;
 
 /** For commands that read a stranger's files. */
 export const SANDBOX = {

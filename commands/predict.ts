@@ -6,6 +6,7 @@ import {
   ITS_FILE,
   MACHINE_SETTINGS,
   MC_DROPOUT,
+  OF_OTHERS,
   PLACE,
   SANDBOX,
   settingsAmong,
@@ -14,7 +15,12 @@ import {
 export const USAGE = "hpctrain predict CHECKPOINT... --out FILE [--on test | --all] [--no-targets] [FLAGS]";
 
 export const OPTIONS = {
-  out: { kind: "text", value: "FILE", help: "the file to write, .npz, .csv, .parquet, .nc or .zarr" },
+  out: {
+    kind: "text",
+    value: "FILE",
+    help:
+      "the file to write, .npz, .csv, .parquet, .nc or .zarr; of images with classes of pixels a folder of PNG files, masks/",
+  },
   on: {
     kind: "text",
     value: "PART",
@@ -45,10 +51,11 @@ export const command: Command = {
   examples: [
     "hpctrain predict checkpoints/quickstart_best.pt --out predicted.csv",
     "hpctrain predict checkpoints/ice_best.pt --data-path next-year.nc --out predicted.nc",
+    "hpctrain predict checkpoints/cells_best.pt --data-path new-images --no-targets --out masks/",
     "hpctrain predict checkpoints/ice-seed*_best.pt --on test --members --out ensemble.nc",
     "hpctrain launch -n 4 -- predict checkpoints/ice_best.pt --data-path new.nc --out ice.nc",
   ],
-  settings: SETTINGS,
+  settings: (path) => SETTINGS(path) || OF_OTHERS.test(path),
   ofCheckpoint: true,
   options: OPTIONS,
   writes: "out",

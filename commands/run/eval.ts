@@ -1,6 +1,5 @@
 // `hpctrain eval CHECKPOINT`: the model and data of a checkpoint, every validation sample once.
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
-import { resolveSettings } from "../../core/settings/resolve.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { openEventLoopTurn } from "../../core/train/pauses.ts";
@@ -15,10 +14,9 @@ import {
   skillNote,
 } from "../../core/train/evaluate.ts";
 import { hasColumns } from "../../core/data/open/formats.ts";
-import { savedConfig } from "../../core/train/resume.ts";
 import { formatPlural, formatValue } from "../../core/base/format.ts";
 import { lossText } from "../../core/run/live_line.ts";
-import { withUserCode } from "../user_code.ts";
+import { checkpointsIn, resolvedFor } from "./its_model.ts";
 import { membersOf } from "./members.ts";
 import {
   isUndivided,
@@ -64,23 +62,20 @@ export async function evaluate(argv: string[]): Promise<number> {
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
   const { options } = parseOptions(own, OPTIONS, USAGE);
   const env = Deno.env.toObject();
-  const request = { argv: rest, env, positionals: Infinity, usage: USAGE, takes: SETTINGS };
+  const request = { argv: rest, env, positionals: Infinity, usage: USAGE };
   const wanted = options.on === undefined ? null : partNamed(options.on);
-  const [path, ...others] = resolveSettings(request).positionals;
+  const [path, ...others] = checkpointsIn(request, SETTINGS).positionals;
   if (path === undefined) {
     throw new UserError(
       "usage",
       `Which checkpoint? Usage: ${USAGE}, e.g. hpctrain eval checkpoints/quickstart_best.pt.`,
     );
   }
-  const saved = savedConfig(path);
-  const resolved = await withUserCode(
-    resolveSettings({ ...request, checkpoint: saved }),
-  );
+  const { resolved, saved } = await resolvedFor(path, request, SETTINGS);
   for (const line of environmentLines(resolved)) console.error(line);
   const undivided = wanted === null && isUndivided(resolved, saved);
   const part = wanted ?? (undivided ? "all" : "validation");
-  const ensemble = await membersOf(others, request, options);
+  const ensemble = await membersOf(others, { ...request, takes: SETTINGS }, options);
   const judged = part !== "train" && part !== "all";
   const splits = otherSplits([resolved.config, ...ensemble.others.map(({ config }) => config)]);
   for (const other of judged ? [otherSplit(resolved, saved), splits] : []) if (other) console.error(other);

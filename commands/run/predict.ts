@@ -2,7 +2,7 @@
 import { environmentLines } from "../../core/settings/environment.ts";
 import { type CheckpointFile, openCheckpoint } from "../../core/checkpoint/open.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
-import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
+import type { Resolved } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { MissingColumnError } from "../../core/data/tables/choose.ts";
 import { lacksTargets } from "../../core/data/open/formats.ts";
@@ -19,6 +19,7 @@ import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { type ColumnRole, outputNames } from "../../core/predict/columns.ts";
 import { checkOut, mayHaveGrid } from "../../core/predict/file.ts";
+import { checkClassMaps, isMapFolder } from "../../core/predict/class_maps.ts";
 import type { GridJob } from "../../core/predict/fields.ts";
 import { type EnsembleOptions, loadForEvaluation } from "../../core/predict/load.ts";
 import { predictToFile } from "../../core/predict/predict.ts";
@@ -27,9 +28,8 @@ import type { Pass } from "../../core/train/blocks.ts";
 import { openEventLoopTurn } from "../../core/train/pauses.ts";
 import { type Answers, savedAnswers, withOwnStatistics } from "../../core/train/data_facts.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
-import { savedConfig } from "../../core/train/resume.ts";
 import { ranksSharingCores, shareThreads } from "../../core/train/rank_group.ts";
-import { withUserCode } from "../user_code.ts";
+import { checkpointsIn, resolvedFor } from "./its_model.ts";
 import { membersOf } from "./members.ts";
 import { isOtherData, type PartName, partNamed, sourceOfPart, whole } from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../predict.ts";
@@ -38,16 +38,15 @@ export async function predict(argv: string[]): Promise<number> {
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
   const { options } = parseOptions(own, OPTIONS, USAGE);
   const env = Deno.env.toObject();
-  const words = { argv: rest, env, positionals: Infinity, usage: USAGE, takes: SETTINGS };
-  const { positionals: [path, ...others], config: { distributed } } = resolveSettings(words);
+  const words = { argv: rest, env, positionals: Infinity, usage: USAGE };
+  const { positionals: [path, ...others], config: { distributed } } = checkpointsIn(words, SETTINGS);
   if (path === undefined || options.out === undefined) {
     const what = path === undefined ? "Which checkpoint should predict?" : "Where should the predictions go?";
     throw new UserError("usage", `${what} Usage: ${USAGE}`);
   }
   const where = rankContext(env, placeFlags(distributed));
   checkOut(options.out);
-  const saved = savedConfig(path);
-  const resolved = await withUserCode(resolveSettings({ ...words, ranks: where.world, checkpoint: saved }));
+  const { resolved, saved } = await resolvedFor(path, { ...words, ranks: where.world }, SETTINGS);
   if (where.rank === 0) environmentLines(resolved).forEach((line) => console.error(line));
   const request = {
     path,
@@ -57,7 +56,7 @@ export async function predict(argv: string[]): Promise<number> {
     targets: !options["no-targets"],
     masked: !options["no-mask"],
     probabilities: options.probabilities,
-    ensemble: await membersOf(others, { ...words, ranks: where.world }, options),
+    ensemble: await membersOf(others, { ...words, ranks: where.world, takes: SETTINGS }, options),
     saved,
     argv,
   };
@@ -124,6 +123,7 @@ async function toFile(request: PredictRequest, resolved: Resolved, place: Place)
   );
   if ((team?.rank ?? 0) === 0) { for (const line of pass.model.drawing ?? []) console.error(line); }
   const roles = rolesOf(data, request, others, ownPaths(config.data).length > 0);
+  checkClassMaps(out, roles.map(({ source }) => source));
   const feed = openFeed(roles.map(({ source }) => source));
   const first = (team?.rank ?? 0) === 0;
   const progress = openProgress("Predicting", { quiet: quiet || json || !first });
@@ -149,7 +149,7 @@ async function toFile(request: PredictRequest, resolved: Resolved, place: Place)
       batchSize,
       targets,
       relabel: relabelled(target, predicted),
-      segments: grid?.segments,
+      segments: grid?.segments || isMapFolder(out),
       probabilities: request.probabilities,
       poll,
     },

@@ -6,6 +6,7 @@ import { writeArrays } from "../data/writers/npz.ts";
 import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
 import { VERSION } from "../base/version.ts";
+import { isMapFolder, writeClassMaps } from "./class_maps.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import {
@@ -37,6 +38,7 @@ const WRITERS: Readonly<Record<string, Writer>> = {
     check: () => {},
     write: (path, columns, command) => writeZarr(path, contentOf(columns, command)),
   },
+  "/": { check: () => {}, write: writeClassMaps },
 };
 
 function writerOf(path: string): Writer {
@@ -44,7 +46,9 @@ function writerOf(path: string): Writer {
   if (ending !== undefined) return WRITERS[ending];
   throw new UserError(
     "usage",
-    `--out ${path}: the file's name should end in ${Object.keys(WRITERS).join(", ")}.`,
+    `--out ${path}: the file's name should end in ${
+      Object.keys(WRITERS).join(", ")
+    }, which is a folder of class maps as PNG.`,
   );
 }
 
@@ -76,9 +80,9 @@ export function writePredictions(
   columns: readonly PredictionColumn[],
   command: string,
 ): readonly PredictionColumn[] {
-  const written = /\.(csv|parquet)$/.test(path) ? columns : columns.filter(({ texts }) => !texts);
+  const written = /(\.csv|\.parquet|\/)$/.test(path) ? columns : columns.filter(({ texts }) => !texts);
   writerOf(path).write(path, written, command);
-  return written;
+  return isMapFolder(path) ? written.filter(({ name }) => name === "label") : written;
 }
 
 const asArray = (column: PredictionColumn) => ({

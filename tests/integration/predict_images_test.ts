@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import { python } from "../core/checkpoint/python.ts";
 import { writtenBy } from "../core/data/formats/written.ts";
 import { inTemp, run, succeed } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 /** Two classes, told apart by colour, and copies of all of them in one folder. */
 const PHOTOS = `
@@ -73,4 +74,56 @@ Deno.test("a csv of images names their files and classes; a flat folder and a si
     const { code, stderr } = await run(["train", ...model, "--data-path=new"], { cwd });
     assertEquals(code, 3);
     assertMatch(stderr, /put the images of each class into a folder/);
+  }));
+
+/** Images with a bright patch, and masks of it. */
+const CELLS = `
+import numpy, os, sys
+from PIL import Image
+os.chdir(sys.argv[1])
+r = numpy.random.default_rng(0)
+os.makedirs("cells/imgs/left"); os.makedirs("cells/masks/left")
+for i in range(10):
+    mask = numpy.zeros((24, 32), "u1")
+    y, x = r.integers(2, 12, 2)
+    mask[y:y + 10, x:x + 12] = 1
+    image = (r.integers(0, 60, (24, 32, 3)) + 180 * mask[..., None]).astype("u1")
+    name = f"left/{i}" if i % 2 else f"{i}"
+    Image.fromarray(image).save(f"cells/imgs/{name}.png")
+    Image.fromarray(255 * mask).save(f"cells/masks/{name}_mask.png")
+print("null")
+`;
+
+/** How each map is stored, how large it is, and whether its classes are the likeliest of the model's. */
+const MAPS = `
+import json, numpy, os, sys
+from PIL import Image
+os.chdir(sys.argv[1])
+likeliest, seen = numpy.load("own.npz")["prediction"].argmax(1), []
+names = [name for _, _, names in os.walk("maps") for name in names]
+for i, name in enumerate(["0", "2", "4", "6", "8", "left/1", "left/3", "left/5", "left/7", "left/9"]):
+    with Image.open(f"maps/{name}.png") as picture: classes = numpy.array(picture)
+    seen.append([picture.mode, list(classes.shape), bool((classes == likeliest[i]).all()), len(set(classes.flat))])
+print(json.dumps([len(names), seen]))
+`;
+
+Deno.test("classes of pixels become a PNG beside each image's name, and data of another kind none", () =>
+  inTemp(async (cwd) => {
+    python(CELLS, cwd);
+    const train =
+      "train --model=unet --device=cpu --threads=1 --no-wandb --run-name=r --epochs=4 --batch-size=5 --lr=1e-2";
+    await succeed([...train.split(" "), "--data-path=cells"], { cwd });
+    const predict = ["predict", "checkpoints/r_best.pt"];
+    const { stdout } = await succeed([...predict, "--all", "--out=maps/"], { cwd });
+    assertMatch(stdout, /^Wrote label \[10, 24, 32\] of 10 samples to maps\/\.$/m);
+    await succeed([...predict, "--all", "--out=own.npz"], { cwd });
+    assertEquals(JSON.parse(python(MAPS, cwd)), [10, Array(10).fill(["P", [24, 32], true, 2])]);
+    const again = await run([...predict, "--all", "--out=maps/"], { cwd });
+    assertMatch(again.stderr, /maps\/ exists already/);
+    const table =
+      "train --model=mlp --data-type=synthetic --device=cpu --no-wandb --run-name=t --max-steps=1";
+    await succeed(table.split(" "), { cwd });
+    const { code, stderr } = await run(["predict", "checkpoints/t_latest.pt", "--out=other/"], { cwd });
+    assertEquals(code, 2);
+    assertSentence("integration/predict_images: folder classes none", stderr);
   }));

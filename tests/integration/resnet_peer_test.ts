@@ -1,7 +1,8 @@
 // A resnet18 between this program and torchvision, trained in one and judged in the other: the same samples are right.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { python } from "../core/checkpoint/python.ts";
-import { inTemp, succeed } from "./program.ts";
+import { inTemp, run, succeed } from "./program.ts";
+import { assertSentence } from "../sentences.ts";
 
 // Images whose hue says their class, more or less; their training and judging as anyone would write it with torchvision.
 // With no checkpoints to judge, it makes the images and trains.
@@ -38,6 +39,9 @@ if not paths:
             optimizer.zero_grad(); torch.nn.functional.cross_entropy(model(x), y).backward(); optimizer.step()
     torch.save(model.state_dict(), f"{at}/theirs.pt")
     save_file(model.state_dict(), f"{at}/theirs.safetensors")
+    wrapped = {f"module.{name}": t for name, t in model.state_dict().items()}
+    torch.save({"epoch": 2, "arch": "resnet18", "state_dict": wrapped, "best_acc1": 0.5, "optimizer": optimizer.state_dict(),
+        "config": {"model": "resnet18"}}, f"{at}/model_best.pth.tar")
     print(json.dumps([judge(model)]))
     sys.exit()
 verdicts = []
@@ -75,12 +79,19 @@ Deno.test("a resnet18 gets as many samples right in torchvision as here, whereve
   inTemp(async (cwd) => {
     const [theirs] = peer(cwd);
     for (const name of ["theirs.pt", "theirs.safetensors"]) assertSame(await judged(cwd, name, DATA), theirs);
+    // As the ImageNet script saves it.
+    assertSame(await judged(cwd, "model_best.pth.tar", [...DATA, "--output-size=4"]), theirs);
+    const { code, stderr } = await run(["eval", "theirs.pt", "--data-path=images"], { cwd });
+    assertEquals(code, 2);
+    assertSentence("integration/resnet_peer: written which model", stderr);
 
-    const run = [...DATA, "--batch-size=16", "--epochs=2", "--optimizer=sgd", "--lr=0.01", "--run-name=r"];
-    await succeed(run, { cwd });
+    const flags = [...DATA, "--batch-size=16", "--epochs=2", "--optimizer=sgd", "--lr=0.01", "--run-name=r"];
+    await succeed(flags, { cwd });
     const [pt, safe] = ["checkpoints/r_latest.pt", "r.safetensors"];
     await succeed(["convert", pt, safe, "--whole"], { cwd });
     const ours = await judged(cwd, safe);
+    const other = await run(["eval", safe, "--output-size=4"], { cwd });
+    assertSentence("integration/resnet_peer: nothing looks leave", other.stderr);
     assertEquals(await judged(cwd, pt), ours);
     for (const verdict of peer(cwd, pt, safe)) assertSame(verdict, ours);
   }));
