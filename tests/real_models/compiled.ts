@@ -40,7 +40,7 @@ async function outcomeOf(name: string, told: Exported): Promise<string> {
     if (code !== 0) return `**exit code ${code}**`;
     if (text.includes("Steps are compiled:")) return COMPILED;
     return /Steps are not compiled: (.*?)\. They run op by op/.exec(text)?.[1] ??
-      /Compiled steps give other (\w+)/.exec(text)?.[0] ?? "nothing was said";
+      /Compiled steps (give other|don't have the) (\w+)/.exec(text)?.[0] ?? "nothing was said";
   } finally {
     Deno.removeSync(cwd, { recursive: true });
   }

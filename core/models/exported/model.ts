@@ -28,6 +28,7 @@ import {
   unpackFor,
 } from "./signature.ts";
 import { ExportedModule, GraphRunner, updatesOf } from "./run.ts";
+import { forBatches } from "./whole_sample.ts";
 import type { LoraOptions } from "../nn/lora.ts";
 import { lowRankWeights } from "./lora.ts";
 import { type GraphPlan, planGraph } from "./plan.ts";
@@ -99,7 +100,7 @@ export function checkRun(
 export function exportedModel(path: string, options: ExportedOptions = {}): ExportedModel {
   using archive = openExported(path);
   try {
-    return build(archive, options);
+    return build({ ...archive, program: forBatches(archive.program, options.facts?.input.columns) }, options);
   } catch (error) {
     if (error instanceof UnfitOperator) {
       throw damagedCheckpoint(path, `is not an exported program that can be read: ${error.message}`);
