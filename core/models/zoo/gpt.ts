@@ -166,6 +166,7 @@ export const models: Readonly<Record<string, Build>> = {
       ...attentionSizes(settings),
       dropout: ownDropout(settings),
       stochasticDepth: settings.stochastic_depth,
+      bias: settings.bias,
     });
   },
 };
