@@ -136,7 +136,7 @@ export function gpt(sizes: GptSizes): Model {
     ),
   ];
   const shape = `${depth} layers, ${embed} wide, ${sizes.heads} heads, context ${context}`;
-  return model("gpt", root, blocks, { layers: shape, head: parts });
+  return { ...model("gpt", root, blocks, { layers: shape, head: parts }), noDecay: ["ndim<2"] };
 }
 
 /**
