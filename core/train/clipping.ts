@@ -39,8 +39,9 @@ export type ChangeGradients = (step: number) => void;
 export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number): void {
   scope(() => {
     const { device } = norm;
-    // Python's limit / norm is the norm's reciprocal, times the limit.
-    const factor = mul(reciprocal(add(norm, constant(1e-6, "f32", device))), constant(limit, "f32", device));
+    const room = add(norm, constant(1e-6, "f32", device)), longest = constant(limit, "f32", device);
+    // Python's limit / norm is the norm's reciprocal, times the limit. On a GPU one kernel less counts for more than its bits.
+    const factor = device === "cpu" ? mul(reciprocal(room), longest) : div(longest, room);
     const scale = minimum(factor, constant(1, "f32", device));
     for (const gradient of gradients) mul_(gradient, scale);
   });

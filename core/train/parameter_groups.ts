@@ -47,7 +47,8 @@ export function groupedOptimizer(settings: OptimizerSettings, arena: Arena, grou
   };
   const numbers = parts.flatMap(({ optimizer: { numbers } }) => numbers ? [numbers] : []);
   const updates = parts.every(({ optimizer }) => optimizer.onDevice !== undefined);
-  const rate = updates ? keep(longLivedZeros([], { device: arena.flat.device })) : null;
+  const base = parts.find(({ factor }) => factor === 1)?.optimizer.onDevice;
+  const rate = updates ? base?.rate ?? keep(longLivedZeros([], { device: arena.flat.device })) : null;
   return {
     type,
     options,
@@ -92,7 +93,9 @@ export function groupedOptimizer(settings: OptimizerSettings, arena: Arena, grou
           gather();
           for (const { optimizer: { onDevice }, factor, members } of active()) {
             if (members.length === 0) continue;
-            scope(() => copy_(onDevice!.rate, factor === 1 ? rate : scale(rate, factor)));
+            if (onDevice !== base) {
+              scope(() => copy_(onDevice!.rate, factor === 1 ? rate : scale(rate, factor)));
+            }
             onDevice!.queue(found);
           }
         },
