@@ -65,6 +65,7 @@ export async function dryRun(resolve: Resolve, env: Record<string, string>): Pro
       ...notes,
       ...built.data.notes,
       built.model.describe(),
+      ...built.trained.notes,
       `${plan.note}. ${rateLine(config.training, plan.global, resolved.originText)}`,
       ...(config.training.fit_batch
         ? [
@@ -74,7 +75,7 @@ export async function dryRun(resolve: Resolve, env: Record<string, string>): Pro
       ...precisionNote(built),
       ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : unusedGpus(config, device, env)),
       ...shardsNote(config, plan),
-      ...decayNote(resolved, built.arena.parameters),
+      ...decayNote(resolved, built.arena.parameters, built.trained.grouping),
       ...intervalNote(config, where.nodes),
       "Dry run: nothing was trained, and nothing written.",
     ];

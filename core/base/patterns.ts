@@ -28,10 +28,16 @@ function regexOf(pattern: string): RegExp {
 }
 
 /** Refuses a pattern without any name, and says which names come near. `setting` is its flag. */
-export function checkPatterns(setting: string, patterns: readonly string[], names: readonly string[]): void {
+export function checkPatterns(
+  setting: string,
+  patterns: readonly string[],
+  names: readonly string[],
+  /** Other words that could have been meant. */
+  words: readonly string[] = [],
+): void {
   for (const pattern of patterns) {
     if (names.some(matcher([pattern]))) continue;
-    const parts = [...new Set(names.flatMap(leadingParts))];
+    const parts = [...new Set(names.flatMap(leadingParts)), ...words];
     const near = nearest(pattern.replaceAll(/[*?]/g, ""), parts);
     const first = [...new Set(names.map((name) => name.split(".")[0]))];
     const some = first.length > 12 ? [...first.slice(0, 12), "..."] : first;

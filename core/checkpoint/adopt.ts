@@ -6,7 +6,7 @@ import { dict, field, type Key, OrderedDict, tensorBytes, TensorData, type Value
 import { type Cursor, plain, type StateParts } from "./training_state.ts";
 
 interface Adopter {
-  readonly parts: Pick<StateParts, "names" | "optimizer">;
+  readonly parts: Pick<StateParts, "names" | "stateDict" | "optimizer">;
   readonly stepsPerEpoch: number;
   readonly samples: number;
   readonly force: boolean;
@@ -84,12 +84,15 @@ function foreign(root: Value, path: string, run: Adopter): Adopted {
 function optimizerOf(
   root: Value,
   path: string,
-  { parts: { names, optimizer }, force }: Adopter,
+  { parts, force }: Adopter,
 ): { state: Map<Key, Value>; steps: number } | null {
   const found = OPTIMIZERS.map((name) => field(root, name)).map((one) => Array.isArray(one) ? one[0] : one)
     .find((one) => field(one, "state") instanceof Map && Array.isArray(field(one, "param_groups")));
   const state = field(found, "state"), groups = field(found, "param_groups");
   if (!(state instanceof Map) || !Array.isArray(groups) || state.size === 0) return null;
+  const places = modelOrder(parts), { type } = parts.optimizer, names = places.map((i) => parts.names[i]);
+  const slots = [...parts.optimizer.slots].map(([slot, all]) => [slot, places.map((i) => all[i])] as const);
+  const optimizer = { slots: new Map(slots) };
   const order = orderOf(groups, state, names, optimizer);
   const why = typeof order === "string"
     ? order
@@ -97,17 +100,24 @@ function optimizerOf(
   if (typeof order !== "string" && why === undefined) {
     const entries = names.map((_, i) => state.get(order[i]) ?? null);
     const steps = wholeNumber(number(field(entries[0], "step"))) ?? 1; // SGD counts no steps: it has begun.
-    return { state: new Map(entries.map((entry, i) => [i, entry])), steps };
+    return { state: new Map(entries.map((entry, i) => [places[i], entry])), steps };
   }
   if (force) return null;
   throw new UserError(
     "checkpoint",
-    `${path}: its optimizer state is not one of ${optimizer.type} for this model: ${why}. ` +
+    `${path}: its optimizer state is not one of ${type} for this model: ${why}. ` +
       "Set --optimizer as in the program that wrote it, or go on with its weights and a new optimizer state: --force.",
   );
 }
 
-type Optimizer = Adopter["parts"]["optimizer"];
+type Optimizer = Pick<Adopter["parts"]["optimizer"], "slots">;
+
+/** The numbers of the parameters as the model has them, which lie group by group in the arena. */
+function modelOrder({ names, stateDict }: Adopter["parts"]): number[] {
+  const places = new Map(stateDict.map(([name], place) => [name, place]));
+  const placeOf = (i: number) => places.get(names[i]) ?? names.length;
+  return [...names.keys()].sort((a, b) => placeOf(a) - placeOf(b) || a - b);
+}
 
 /** PyTorch numbers the parameters through all groups. A text is the reason why there is no order. */
 function orderOf(

@@ -146,7 +146,8 @@ export function knownNames(expected: readonly TensorShape[], tensors: Map<string
   const library = LIBRARIES.find(({ has, wants }) =>
     shapes.has(wants) && names.some((name) => has.test(name))
   );
-  if (library === undefined || isOwn(library, shapes, tensors)) return { tensors };
+  if (library === undefined) return { tensors };
+  if (isOwn(library, shapes, tensors)) return { tensors: withoutMasks(library, tensors) };
   const found = new Map<string, TensorData>(), parts = new Map<string, TensorData[]>();
   for (const [name, tensor] of tensors) {
     if (library.without?.test(name)) continue;
@@ -159,6 +160,10 @@ export function knownNames(expected: readonly TensorShape[], tensors: Map<string
   for (const [name, three] of parts) found.set(name, joined(three));
   return { tensors: found, notice: `The names are ${library.whose}: its weights go to the same places here` };
 }
+
+/** nanoGPT's older models have them among their weights, too. */
+const withoutMasks = ({ without }: Library, tensors: Map<string, TensorData>): Map<string, TensorData> =>
+  new Map([...tensors].filter(([name]) => !without?.test(name)));
 
 /** nanoGPT's names are GPT-2's: only their matrices lie the other way round. */
 function isOwn(

@@ -168,6 +168,14 @@ function advice(missing: readonly TensorShape[], extra: readonly TensorShape[], 
   if (prefix !== undefined) {
     return `The names fit but for "${prefix}" in front. Did you mean: hpctrain convert ${path} fitting.pt --strip ${prefix}`;
   }
+  const others = [...missing, ...extra];
+  if (
+    missing.length * extra.length === 0 && others.every(({ name }) => /^transformer\..*\.bias$/.test(name))
+  ) {
+    return missing.length > 0
+      ? "The file's model has no biases: --no-bias."
+      : "The file's model has biases: leave out --no-bias.";
+  }
   return "Set the model (--model and its sizes) as in the run that wrote the file; `hpctrain inspect` shows what is in it.";
 }
 

@@ -68,6 +68,9 @@ export interface KeptEvaluation extends BestPlace {
   readonly value: number;
 }
 
+/** PyTorch's param_groups entry, but for lr and params. */
+type Options = Readonly<Record<string, number | boolean | readonly number[] | null>>;
+
 export interface StateParts {
   readonly names: readonly string[];
   readonly stateDict: readonly (readonly [string, Tensor])[];
@@ -77,11 +80,12 @@ export interface StateParts {
     /** A parameter that has no such state has a tensor without elements. */
     readonly slots: ReadonlyMap<string, readonly Tensor[]>;
     readonly numbers?: Record<string, number>;
-    readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
-    /** Present where parameters have rates or beginnings of their own. */
+    readonly options: Options;
+    /** Present where parameters have settings or beginnings of their own. */
     readonly groups?: {
       readonly of: readonly number[];
       readonly factors: readonly number[];
+      readonly options: readonly Options[];
       steps: readonly number[];
       readonly numbers?: readonly Record<string, number>[];
     };
@@ -214,33 +218,36 @@ function optimizerTree(
   { learningRate, scheduler }: Pick<CheckpointFacts, "learningRate" | "scheduler">,
   data: (t: Tensor) => TensorData,
 ): Value {
-  const state = new Map<number, Value>(), { groups } = optimizer;
+  const state = new Map<number, Value>(), { groups } = optimizer, all = [...names.keys()];
+  const order = groups ? groups.factors.flatMap((_, g) => all.filter((i) => groups.of[i] === g)) : all;
   if (optimizer.steps > 0 && optimizer.slots.size > 0) {
-    names.forEach((_, i) => {
+    // torch.optim numbers parameters group by group.
+    order.forEach((i, number) => {
       const own = [...optimizer.slots].filter(([, tensors]) => tensors[i].numel > 0);
       const entry = dict(Object.fromEntries(own.map(([slot, tensors]) => [slot, data(tensors[i])])));
       const numbers = numbersBeside(optimizer)[groups ? groups.of[i] : 0] ?? {};
       for (const [name, value] of Object.entries(numbers)) entry.set(name, scalarData(value));
       const steps = groups ? groups.steps[groups.of[i]] : optimizer.steps;
       if (optimizer.type !== "sgd" || groups) entry.set("step", scalarData(steps));
-      state.set(i, entry);
+      state.set(number, entry);
     });
   }
-  const groupOf = (members: readonly number[], share: number) => {
+  const groupOf = (members: readonly number[], share: number, options: Options) => {
     const rates = Object.entries(scheduler.group).map(([name, rate]) => [name, rate * share]);
     const group = dict({
       lr: learningRate * share,
       ...Object.fromEntries(rates),
-      ...Object.fromEntries(Object.entries(optimizer.options).map(([k, v]) => [k, plain(v)])),
+      ...Object.fromEntries(Object.entries(options).map(([k, v]) => [k, plain(v)])),
     });
-    group.set("params", [...members]);
+    group.set("params", members.map((i) => order.indexOf(i)));
     group.set("param_names", members.map((i) => names[i])); // PyTorch writes this for an optimizer over named parameters.
     return group;
   };
-  const all = names.map((_, i) => i);
   const list = groups
-    ? groups.factors.map((factor, g) => groupOf(all.filter((i) => groups.of[i] === g), factor))
-    : [groupOf(all, 1)];
+    ? groups.factors.map((factor, g) =>
+      groupOf(order.filter((i) => groups.of[i] === g), factor, groups.options[g])
+    )
+    : [groupOf(order, 1, optimizer.options)];
   return dict({ state: state as Value, param_groups: list });
 }
 

@@ -11,6 +11,10 @@ interface WeightPiece {
   readonly state: readonly number[];
   readonly offset: number;
   readonly numbers: number;
+  /** Where those of the piece's group begin in them; on a GPU, the place of its count. */
+  readonly own: number;
+  /** The learning rate of the group is the run's times this. The host has it in the numbers, and a GPU in its code. */
+  readonly factor: number;
 }
 
 /** The loops read these settings of training.optimizer. */
@@ -25,19 +29,22 @@ interface UpdateSettings {
 }
 
 /** An optimizer's update. */
-interface UpdateLoop {
+export interface UpdateLoop {
   /** The loop over a piece of the arena; on a GPU it finds rate and count on the device. */
   kernel(settings: UpdateSettings, piece: WeightPiece, onDevice: OnDevice | null): GroupKernel;
   /** Puts what a step's loop reads into the numbers that it is given. */
   begin(settings: UpdateSettings): (given: Float32Array, rate: number, step: number) => void;
 }
 
-/** Places in the tensor of numbers, which change from step to step. */
+/** Places among a group's numbers, which change from step to step. */
 const RATE = 0, SHRINK = 1, ROOT = 2;
 export const UPDATE_NUMBERS = 3;
 
-/** In their place on a GPU, since a captured step takes none from the host: the learning rate, and the count of steps. */
-export const LEARNING_RATE = 0, COUNT = 1, LONGEST = 2;
+/**
+ * In their place on a GPU, since a captured step takes none from the host: the learning rate, the longest gradient, and from
+ * COUNTS on each group's count of steps.
+ */
+export const LEARNING_RATE = 0, LONGEST = 1, COUNTS = 2;
 
 /** On a GPU. The slots of 0-dim tensors: 1 where the step is left out, and the gradient's norm, which LONGEST clips. */
 export interface OnDevice {
@@ -55,6 +62,13 @@ class Loop {
   /** A number of the step, the same for all elements. */
   given = (place: number): Operand =>
     this.#add({ op: "load", from: { slot: this.piece.numbers, offset: place, strides: [0], kind: "f32" } });
+  /** The group's own. */
+  ofGroup = (place: number): Operand => this.given(this.piece.own + place);
+  /** The group's learning rate, on a GPU. */
+  rate(): Operand {
+    const { factor } = this.piece, rate = this.given(LEARNING_RATE);
+    return factor === 1 ? rate : this.op("mul", rate, this.number(factor));
+  }
   number = (value: number): Operand => this.#add({ op: "number", value });
   op = (op: string, ...args: Operand[]): Operand => this.#add({ op, args });
   store(value: Operand, slot: number): void {
@@ -87,7 +101,7 @@ class Loop {
 
   /** 1 - beta^count, to the last bits. */
   corrected(beta: number): Operand {
-    const power = this.op("mul", this.given(COUNT), this.number(Math.log(beta)));
+    const power = this.op("mul", this.ofGroup(0), this.number(Math.log(beta)));
     return this.op("neg", this.op("expm1", power));
   }
 
@@ -112,12 +126,10 @@ function adamKernel(
   let weight = before, gradient = loop.load(piece.gradient);
   if (onDevice) gradient = loop.clipped(gradient, onDevice);
   const first = loop.load(mean), second = loop.load(squares);
-  const rate = counted
-    ? op("div", op("neg", loop.given(LEARNING_RATE)), loop.corrected(beta1))
-    : loop.given(RATE);
-  const root = counted ? op("rsqrt", loop.corrected(beta2)) : loop.given(ROOT);
+  const rate = counted ? op("div", op("neg", loop.rate()), loop.corrected(beta1)) : loop.ofGroup(RATE);
+  const root = counted ? op("rsqrt", loop.corrected(beta2)) : loop.ofGroup(ROOT);
   const shrink = () =>
-    counted ? op("sub", number(1), op("mul", loop.given(LEARNING_RATE), number(decay))) : loop.given(SHRINK);
+    counted ? op("sub", number(1), op("mul", loop.rate(), number(decay))) : loop.ofGroup(SHRINK);
   if (decay !== 0) {
     if (decoupled) weight = op("mul", weight, shrink());
     else gradient = op("fma", weight, number(decay), gradient);
@@ -134,9 +146,9 @@ function adamKernel(
   return loop.kernel(decoupled ? "adamw" : "adam");
 }
 
-/** Counts one more step, unless it is left out. */
-export function countKernel(numbers: number, { found }: OnDevice): GroupKernel {
-  const place: StridedAccess = { slot: numbers, offset: COUNT, strides: [0], kind: "f32" };
+/** Counts one more step of each group, unless it is left out. */
+export function countKernel(numbers: number, { found }: OnDevice, groups: number): GroupKernel {
+  const place: StridedAccess = { slot: numbers, offset: COUNTS, strides: [1], kind: "f32" };
   const instructions: Instruction[] = [
     { op: "load", from: place },
     { op: "number", value: 1 },
@@ -145,7 +157,7 @@ export function countKernel(numbers: number, { found }: OnDevice): GroupKernel {
     { op: "add", args: [0, 3] },
   ];
   const stage = { instructions, stores: [{ value: 4, to: place }], reductions: [] };
-  return { kernel: "group", name: "count", sizes: [1], stages: [stage] };
+  return { kernel: "group", name: "count", sizes: [groups], stages: [stage] };
 }
 
 /** RATE is -rate. */
@@ -166,7 +178,7 @@ function sgdKernel(
     put(velocity, before, mean);
     step = nesterov ? op("fma", number(momentum), velocity, step) : velocity;
   }
-  const rate = onDevice ? op("neg", loop.given(LEARNING_RATE)) : loop.given(RATE);
+  const rate = onDevice ? op("neg", loop.rate()) : loop.ofGroup(RATE);
   put(op("fma", rate, step, weight), weight, piece.weights);
   return loop.kernel("sgd");
 }

@@ -84,6 +84,11 @@ export interface Model {
    * @internal
    */
   drawFor?(seed: number, ids: Int32Array): void;
+  /**
+   * Parameters that don't decay by default, as --no-decay names them.
+   * @internal
+   */
+  readonly noDecay?: readonly string[];
   /** The last block in two steps: its logits can be computed for some tokens at a time. */
   readonly head?: Head;
   /**

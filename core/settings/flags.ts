@@ -64,7 +64,11 @@ function readFlag(word: string, words: string[], line: CommandLine, usage: strin
   if (flag) {
     const { path } = flag.declared, text = value ?? words[0];
     if (flag.fixed === undefined && text !== undefined) line.typed.set(path, text);
-    line.assignments.push(assign(name, flag, value, words));
+    const given = assign(name, flag, value, words);
+    const before = flag.declared.setting.separator && line.assignments.findLast((own) => own.path === path);
+    line.assignments.push(
+      before ? { ...given, value: [...before.value as [], ...given.value as []] } : given,
+    );
     return;
   }
   if (name === "debug") {

@@ -67,14 +67,14 @@ export function describeDefault(setting: Setting): string {
   return setting.empty ?? String(setting.default);
 }
 
-export function placeholder({ kind, choices, orFile }: Setting): string {
+export function placeholder({ kind, choices, orFile, separator = "," }: Setting): string {
   const names = {
     int: "N",
     float: "NUMBER",
     bool: "true|false",
     text: "TEXT",
     path: "PATH",
-    list: "A,B,...",
+    list: ["A", "B", "..."].join(separator),
     duration: "DURATION",
   };
   return kind === "choice" ? [...choices, ...(orFile ? ["FILE"] : [])].join("|") : names[kind];
@@ -165,7 +165,9 @@ function typeSchema(setting: Setting): Schema {
     case "list":
       return {
         type: ["array", "string"],
-        items: setting.choices.length > 0 ? { enum: setting.choices } : { type: ["string", "number"] },
+        items: setting.choices.length > 0
+          ? { enum: setting.choices }
+          : { type: ["string", "number", ...setting.separator ? ["object"] : []] },
       };
     case "duration":
       return { type: ["string", "number"] };

@@ -24,6 +24,8 @@ export interface Setting<V = unknown> {
   readonly before?: V;
   /** Its flag alone means `yes`; another value follows an equals sign. */
   readonly bare?: boolean;
+  /** It stands between a list's items where they are one text; such a flag may be given again, and adds. */
+  readonly separator?: ";" | ",";
   /** These spell the whole path in YAML and `--set`. */
   readonly aliases?: readonly string[];
   /**

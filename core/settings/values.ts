@@ -109,7 +109,7 @@ export function fromText(declared: Declared, text: string, origin: Origin): Assi
   if ((kind === "int" || kind === "float") && NUMBER.test(word)) {
     return fromData(declared, Number(word), origin);
   }
-  if (kind === "list") return fromData(declared, word.split(","), origin);
+  if (kind === "list") return fromData(declared, itemsOf(declared.setting, word), origin);
   return fromData(declared, text, origin);
 }
 
@@ -149,6 +149,8 @@ export function expected(setting: Setting): string {
     case "list":
       return setting.choices.length > 0
         ? `one or more of ${setting.choices.join(", ")}, with commas between them`
+        : setting.separator
+        ? "a list, or text with semicolons"
         : "a list, or text with commas";
     case "path":
       return setting.pattern?.says ?? "a path";
@@ -231,8 +233,11 @@ function toDuration(setting: Setting, given: unknown): string | undefined {
   return NUMBER.test(word) ? word + UNIT_SUFFIX[units[0]] : word.replaceAll(" ", "");
 }
 
-function toList({ choices }: Setting, given: unknown): string[] | undefined {
-  const items = Array.isArray(given) ? given : typeof given === "string" ? given.split(",") : [given];
+const itemsOf = ({ separator = "," }: Setting, text: string): string[] => text.split(separator);
+
+function toList(setting: Setting, given: unknown): string[] | undefined {
+  const { choices } = setting;
+  const items = Array.isArray(given) ? given : typeof given === "string" ? itemsOf(setting, given) : [given];
   if (!items.every((item) => typeof item === "string" || typeof item === "number")) return undefined;
   const words = items.map((item) => String(item).trim()).filter((item) => item !== "");
   return choices.length === 0 || words.every((word) => choices.includes(word)) ? words : undefined;

@@ -155,15 +155,23 @@ class Walker implements ParsedFile {
     this.#seen.set(declared.path, keyAt);
     if (isSettingGroup(path) && empty(node)) return;
     const origin = empty(node) ? keyAt : this.#originOf(node);
-    this.assignments.push(fromData(declared, this.#data(node), origin));
+    this.assignments.push(fromData(declared, this.#data(node, declared.setting.separator), origin));
   }
 
-  #data(node: unknown): unknown {
+  #data(node: unknown, separator?: string): unknown {
     if (isScalar(node)) return node.value;
     if (isSeq(node)) {
-      return node.items.map((item) => this.#resolve(item)).map((item) => isScalar(item) ? item.value : {});
+      return node.items.map((item) => this.#resolve(item)).map((item) =>
+        isScalar(item) ? item.value : separator && isMap(item) ? this.#asText(item) : {}
+      );
     }
     return isMap(node) ? {} : null;
+  }
+
+  /** An item such as `norms: weight_decay=0` is a map to YAML, where nobody put quotes around it. */
+  #asText({ items }: YAMLMap): unknown {
+    const [{ key, value }] = items;
+    return items.length === 1 && isScalar(key) && isScalar(value) ? `${key.value}: ${value.value}` : {};
   }
 
   #resolve(node: unknown): unknown {

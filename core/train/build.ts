@@ -117,15 +117,18 @@ export function build(
     changes: changesOf(config.data, data.normalisation !== null),
   });
   const trained = plain ? allParameters(model) : chooseParameters(model, config);
-  const arena = packParameters(
+  const whole = needsWholeGradient(training, amp) ||
+    trained.grouping?.groups.some(({ clipNorm }) => clipNorm > 0) === true;
+  const packed = packParameters(
     trained.named,
     device,
-    ranks === 1 && !needsWholeGradient(training, amp) && compiledMode(training, device !== "cpu") === null,
+    ranks === 1 && !whole && compiledMode(training, device !== "cpu") === null,
     config.distributed.zero === 1 ? ranks : 1,
     shared,
   );
+  const arena = trained.grouping === null ? packed : { ...packed, order: trained.order };
   moveBuffers(model, device, trained.frozen);
-  for (const i of trained.waiting) requireGrad(arena.parameters[i], false);
+  for (const i of trained.waiting.keys()) requireGrad(arena.parameters[i], false);
   const cast = amp === "off" ? null : amp === "fp16" ? "f16" : "bf16";
   const pass: Pass = {
     model,
@@ -136,7 +139,7 @@ export function build(
     patches,
     rollout: "rollout" in model ? (model as RolledOut).rollout : null,
     ...(model.drawFor && { begin: (_, ids) => model.drawFor!(training.seed, ids) }),
-    atRest: restingBlocks(model, trained, true),
+    atRest: restingBlocks(model, trained, 0),
     tokensAtOnce: facts.task === "language" ? tokensAtOnce(training.logits_mib, facts.outputs) : 0,
     seeds: keyedSeeds(model, training.seed, {
       unknown: isCode(config.model.name) || isCode(training.loss),

@@ -30,6 +30,7 @@ import {
   graphMetricBuffer,
   type RunningMetrics,
 } from "./running_metrics.ts";
+import { thawing } from "./trained_parameters.ts";
 import { stepNumbers, type StepParts, type StepTaken, type TakeStep, takeStep } from "./step.ts";
 import type { MicroBatch, Share } from "./micro_batch.ts";
 import type { Run } from "./launch.ts";
@@ -129,8 +130,9 @@ function whyNot(trainer: CapturedParts): string | null {
   if (!hasCudaGraphs()) return "this libtorch has none";
   if (gradients.shards !== null) return "--deterministic=world computes shard by shard";
   if (optimizer.onDevice === undefined) return `${optimizer.type} takes its numbers from the host`;
+  if (config.training.gradient_noise > 0) return "--gradient-noise draws from a key of each step";
   if (guard.reads) return "--on-spike skip reads each loss before the update";
-  if (trainer.thaw) return "--freeze-until trains other parameters in later epochs";
+  if (trainer.thaw) return `${thawing(config.training)} trains other parameters in later epochs`;
   if (profile !== null) return "--profile-training looks at their ops";
   if (pass.seeds !== null && config.training.gradient_checkpointing) {
     return "--gradient-checkpointing draws a block's random numbers a second time";

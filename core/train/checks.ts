@@ -11,6 +11,7 @@ import { asWritten, fromData, isTyped } from "../settings/values.ts";
 import { isExported } from "../models/exported/model.ts";
 import { isMade } from "../data/open/open.ts";
 import { traitsOf } from "./optimizers.ts";
+import type { Grouping } from "./trained_parameters.ts";
 import type { Resume } from "./resume.ts";
 import type { Launch } from "./launch.ts";
 
@@ -94,16 +95,19 @@ export function refuseShare(
 export function decayNote(
   { config: { model, training }, origin, originText }: Pick<Resolved, "config" | "origin" | "originText">,
   parameters: readonly { readonly shape: readonly number[] }[],
+  /** Groups with a decay of their own are told of by themselves. */
+  grouping: Grouping | null = null,
 ): string[] {
   const path = "training.optimizer.weight_decay", decay = training.optimizer.weight_decay;
   const brought = isExported(model.name) || training.init_from !== "";
   if (decay === 0 || !isTyped(origin(path)) || !brought) return [];
   if (parameters.every(({ shape }) => shape.length > 1)) return [];
+  if (grouping?.groups.some(({ optimizer }) => optimizer.weight_decay !== undefined)) return [];
   return [
     `Weight decay ${decay} (${
       originText(path)
     }) is on all weights, biases and norms included, as torch.optim.AdamW does ` +
-    "with one group",
+    "with one group (--no-decay 'ndim<2' leaves them out)",
   ];
 }
 

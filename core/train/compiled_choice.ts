@@ -8,7 +8,7 @@ import { isCode } from "../models/user/file.ts";
 import { inParts, type Pass } from "./blocks.ts";
 import { neverPays, openAutoChoice } from "./compiled_auto.ts";
 import { type Choice, type Compiler, type Mode, NO_COMPILER } from "./compiler.ts";
-import type { TrainedParameters } from "./trained_parameters.ts";
+import { thawing, type TrainedParameters } from "./trained_parameters.ts";
 
 /** The way that these settings ask for on this device, or null. */
 export function compiledMode({ compile, deterministic }: Config["training"], onGpu: boolean): Mode | null {
@@ -37,7 +37,7 @@ export function whyNotCompiled(
   ranks: boolean,
 ): string | null {
   if (compiler === null) return NO_COMPILER;
-  if (trained.waiting.size > 0) return "--freeze-until trains other parameters in later epochs";
+  if (trained.waiting.size > 0) return `${thawing(config.training)} trains other parameters in later epochs`;
   if (pass.cast !== null && mode === "exact") {
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
   }

@@ -9,20 +9,25 @@ import { keep, type Tensor } from "../../ffi/tensor.ts";
 import { openCuda } from "../compile/cuda/code.ts";
 import type { GroupKernel } from "../compile/kernel.ts";
 import {
-  COUNT,
   countKernel,
-  LEARNING_RATE,
-  LONGEST,
+  COUNTS,
   type OnDevice,
   UPDATE_LOOPS,
   UPDATE_NUMBERS,
+  type UpdateLoop,
 } from "../compile/update.ts";
 import { machineIsa } from "../../ffi/machine.ts";
 import { printCode } from "../compile/x86/print.ts";
 import type { Choice } from "./compiler.ts";
 import { traitsOf } from "./optimizers.ts";
 import type { Arena } from "./arena.ts";
-import type { Clip, Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
+import type {
+  Clip,
+  GroupPart,
+  Optimizer,
+  OptimizerSettings,
+  ParameterGroups,
+} from "./optimizers/optimizer.ts";
 
 /**
  * The same optimizer with another way of its step, while steps are compiled; itself where there is none. `refused` is told
@@ -35,29 +40,24 @@ export function compiledUpdate(
   choice: Pick<Choice, "compiled"> = { compiled: true },
   refused: (why: string) => void = () => {},
 ): Optimizer {
-  const isa = machineIsa(), { state } = optimizer, onGpu = arena.flat.device !== "cpu";
+  const isa = machineIsa(), onGpu = arena.flat.device !== "cpu";
+  const parts = optimizer.groups?.parts ?? [{ optimizer, settings, arena, factor: 1 }];
   const { compiled } = traitsOf(settings), loop = compiled && UPDATE_LOOPS[compiled];
-  if (loop === null || isa === null && !onGpu || state === undefined || arena.direct) return optimizer;
-  const pieces = piecesOf(arena), tensors = pieces.flatMap(({ weights, gradient }) => [weights, gradient]);
-  const numbersSlot = tensors.length + state.length;
-  const kernels = pieces.map(({ weights, offset }, i) =>
-    loop.kernel(settings, {
-      elements: weights.numel,
-      weights: 2 * i,
-      gradient: 2 * i + 1,
-      state: state.map((_, k) => tensors.length + k),
-      offset,
-      numbers: numbersSlot,
-    }, onGpu ? onDeviceAt(numbersSlot) : null)
-  );
-  if (onGpu) return updateOnGpu(optimizer, kernels, [...tensors, ...state], refused);
+  if (loop === null || isa === null && !onGpu || arena.direct) return optimizer;
+  if (parts.some(({ optimizer: { state } }) => state === undefined)) return optimizer;
+  const { kernels, tensors, numbersSlot } = kernelsOf(parts, loop, onGpu);
+  if (onGpu) return updateOnGpu(optimizer, parts.length, kernels, tensors, refused);
   const code = loadCode(printCode(kernels, isa!, numbersSlot + 1, threads()));
   if ("refused" in code) return optimizer;
-  const numbers = keep(zeros([UPDATE_NUMBERS]));
-  [...tensors, ...state, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
+  const numbers = keep(zeros([parts.length * UPDATE_NUMBERS]));
+  [...tensors, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
   const bytes = borrowBytes(numbers);
-  const given = new Float32Array(bytes.buffer, bytes.byteOffset, UPDATE_NUMBERS);
-  const begin = loop.begin(settings);
+  const begins = parts.map((part, g) => {
+    const own = UPDATE_NUMBERS * Float32Array.BYTES_PER_ELEMENT;
+    const given = new Float32Array(bytes.buffer, bytes.byteOffset + g * own, UPDATE_NUMBERS);
+    const begin = loop.begin(part.settings);
+    return (rate: number) => begin(given, rate * part.factor, part.optimizer.advance!());
+  });
   return {
     ...optimizer,
     get steps() {
@@ -68,12 +68,36 @@ export function compiledUpdate(
     },
     step(rate) {
       if (!choice.compiled) return optimizer.step(rate);
-      begin(given, rate, optimizer.advance!());
+      if (optimizer.groups) optimizer.advance!();
+      for (const begin of begins) begin(rate);
       const { observer } = timing, from = observer && performance.now();
       code.run();
       if (from !== null) observer!(settings.type, from, performance.now());
     },
   };
+}
+
+/** One loop over the pieces of each part, and the tensors of its slots in order. */
+function kernelsOf(
+  parts: readonly GroupPart[],
+  loop: UpdateLoop,
+  onGpu: boolean,
+): { kernels: GroupKernel[]; tensors: Tensor[]; numbersSlot: number } {
+  const all = parts.map((part) => ({ part, pieces: piecesOf(part.arena), state: part.optimizer.state! }));
+  const own = ({ pieces }: typeof all[0]) => pieces.flatMap(({ weights, gradient }) => [weights, gradient]);
+  const tensors = all.flatMap((one) => [...own(one), ...one.state]), numbersSlot = tensors.length;
+  let slot = 0;
+  const kernels = all.flatMap(({ part: { settings, factor }, pieces, state }, group) => {
+    const first = slot, states = state.map((_, k) => first + 2 * pieces.length + k);
+    slot += 2 * pieces.length + state.length;
+    return pieces.map(({ weights, offset }, i) =>
+      loop.kernel(settings, {
+        ...{ elements: weights.numel, weights: first + 2 * i, gradient: first + 2 * i + 1, offset, factor },
+        ...{ state: states, numbers: numbersSlot, own: onGpu ? COUNTS + group : group * UPDATE_NUMBERS },
+      }, onGpu ? onDeviceAt(numbersSlot) : null)
+    );
+  });
+  return { kernels, tensors, numbersSlot };
 }
 
 /** Behind the slot of the step's numbers. */
@@ -85,12 +109,13 @@ const onDeviceAt = (numbers: number): OnDevice => ({ found: numbers + 1, norm: n
  */
 function updateOnGpu(
   optimizer: Optimizer,
+  groups: number,
   update: readonly GroupKernel[],
   tensors: readonly Tensor[],
   refused: (why: string) => void,
 ): Optimizer {
   const { device } = tensors[0], slot = tensors.length, places = onDeviceAt(slot);
-  const kernels = [countKernel(slot, places), ...update];
+  const kernels = [countKernel(slot, places, groups), ...update];
   // Memory of its own begins at 16 bytes; a part of a bucket may begin anywhere.
   const aligned = (other: number) => other < slot && tensors[other].offset % 4 === 0;
   const made = openCuda(kernels, slot + 3, aligned, device);
@@ -99,13 +124,16 @@ function updateOnGpu(
     return optimizer;
   }
   const code = made.code(kernels),
-    numbers = keep(zeros([3], { device })),
+    numbers = keep(zeros([COUNTS + groups], { device })),
     nothing = keep(zeros([], { device }));
   [...tensors, numbers].forEach((tensor, i) => code.setSlot(i, tensor));
-  const [rate, count, longest] = [LEARNING_RATE, COUNT, LONGEST].map((place) =>
-    keep(select(numbers, 0, place))
+  const [rate, longest, ...counts] = Array.from(
+    { length: COUNTS + groups },
+    (_, place) => keep(select(numbers, 0, place)),
   );
-  const begin = () => void optimizer.advance!();
+  const begin = () => optimizer.onDevice!.begin();
+  const countAgain = () =>
+    (optimizer.groups?.steps ?? [optimizer.steps]).forEach((taken, g) => fill_(counts[g], taken));
   let limit = 1;
   fill_(longest, limit);
   const queue = (found: Tensor | null, clip: Clip | null = null) => {
@@ -121,8 +149,9 @@ function updateOnGpu(
     },
     set steps(taken) {
       optimizer.steps = taken;
-      fill_(count, taken);
+      countAgain();
     },
+    ...(optimizer.groups && { groups: countedGroups(optimizer.groups, countAgain) }),
     clips: true,
     step(lr, found = null, clip = null) {
       begin();
@@ -133,7 +162,19 @@ function updateOnGpu(
   };
 }
 
-/** The whole arena, or this rank's parts of buckets, whose state lies together. */
+/** Steps that are set are counted on the device, too. */
+const countedGroups = (groups: ParameterGroups, countAgain: () => void): ParameterGroups => ({
+  ...groups,
+  get steps() {
+    return groups.steps;
+  },
+  set steps(steps) {
+    groups.steps = steps;
+    countAgain();
+  },
+});
+
+/** The whole arena or a group of it, or this rank's parts of buckets, whose state lies together. */
 function piecesOf({ parameters, flat, gradient, memory, starts }: Arena) {
   if (memory.length === 1 && memory[0] === gradient) return [{ weights: flat, gradient, offset: 0 }];
   return memory.map((gradient, i) => ({ weights: parameters[i], gradient, offset: starts[i] }));

@@ -65,7 +65,7 @@ function asNow(
       slots: new Map([...slots].map(([name, list]) => [name, list.map(twinOf)])),
       numbers: structuredClone(numbers),
       groups: groups && {
-        ...{ of: groups.of, factors: groups.factors, steps: [...groups.steps] },
+        ...{ of: groups.of, factors: groups.factors, options: groups.options, steps: [...groups.steps] },
         numbers: structuredClone(groups.numbers),
       },
     },

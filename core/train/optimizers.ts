@@ -55,6 +55,7 @@ export const optimizersThat = (have: (traits: Traits) => boolean): string[] =>
 /** True where something reads a step's gradients as one tensor, or adds to them. */
 export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
   const accumulates = t.grad_accum > 1 || t.fit_batch || t.global_batch_size > t.batch_size;
-  return accumulates || t.deterministic === "world" || t.clip_norm > 0 || amp === "fp16" ||
+  const changes = t.clip_norm > 0 || t.clip_value > 0 || t.clip_adaptive > 0 || t.gradient_noise > 0;
+  return accumulates || changes || t.deterministic === "world" || amp === "fp16" ||
     traitsOf(t.optimizer).wholeGradient;
 }

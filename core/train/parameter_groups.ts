@@ -1,5 +1,5 @@
-// Parameters with learning rates of their own, and some that begin with a later epoch: an optimizer for each group of them,
-// which together are one.
+// Groups of parameters with settings of their own, of which some begin with a later epoch: an optimizer for each, which
+// together are one.
 import { longLivedZeros, scale } from "../../ffi/make.ts";
 import { copy_, narrow, view } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -8,81 +8,51 @@ import type { Module } from "../models/nn/module.ts";
 import { alignedStarts, type Arena } from "./arena.ts";
 import { createOptimizer, optimizersThat, traitsOf } from "./optimizers.ts";
 import type { Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
-import type { TrainedParameters } from "./trained_parameters.ts";
-
-/** An optimizer has to know this of its parameters. */
-export type Rates = Pick<TrainedParameters, "factors" | "waiting">;
-
-interface Group {
-  readonly factor: number;
-  readonly waits: boolean;
-}
-
-interface Grouping {
-  readonly groups: readonly Group[];
-  /** The group of each parameter. */
-  readonly of: readonly number[];
-}
+import type { Grouping } from "./trained_parameters.ts";
 
 /** The ordinary optimizer where all parameters are alike. */
 export function optimizerFor(
   settings: OptimizerSettings,
   arena: Arena,
-  rates: Rates,
+  grouping: Grouping | null,
   root: Module,
 ): Optimizer {
-  const grouping = groupingOf(rates);
   return grouping === null
     ? createOptimizer(settings, arena, root)
     : groupedOptimizer(settings, arena, grouping);
 }
 
-/** Null where all parameters are alike. */
-export function groupingOf({ factors, waiting }: Rates): Grouping | null {
-  if (waiting.size === 0 && factors.every((factor) => factor === 1)) return null;
-  const groups: Group[] = [];
-  const of = factors.map((factor, i) => {
-    const waits = waiting.has(i);
-    const known = groups.findIndex((group) => group.factor === factor && group.waits === waits);
-    return known >= 0 ? known : groups.push({ factor, waits }) - 1;
+type Parts = ReturnType<typeof partsOf>;
+
+function partsOf(settings: OptimizerSettings, arena: Arena, { groups, of }: Grouping) {
+  return groups.map(({ factor, begins, optimizer: more }, group) => {
+    const members = of.flatMap((one, i) => one === group ? [i] : []);
+    const own = { ...settings, ...more }, part = partOf(arena, members);
+    return { factor, begins, members, settings: own, arena: part, optimizer: createOptimizer(own, part) };
   });
-  return { groups, of };
 }
 
-export function groupedOptimizer(
-  settings: OptimizerSettings,
-  arena: Arena,
-  { groups, of }: Grouping,
-): Optimizer {
+export function groupedOptimizer(settings: OptimizerSettings, arena: Arena, grouping: Grouping): Optimizer {
   refuseWhole(settings);
-  const parts = groups.map(({ factor, waits }, group) => {
-    const members = of.flatMap((one, i) => one === group ? [i] : []);
-    const own = partOf(arena, members);
-    return { factor, waits, members, own, optimizer: createOptimizer(settings, own) };
-  });
-  let waiting = true, taken = 0;
-  const active = () => parts.filter(({ waits }) => !(waits && waiting));
+  const { groups, of } = grouping, parts = partsOf(settings, arena, grouping);
+  refuseOtherState(parts);
+  let epoch = 0, taken = 0;
+  const active = () => parts.filter(({ begins }) => begins <= epoch);
   const [{ optimizer: { type, options, slots } }] = parts;
-  const slotOf = (name: string) => {
-    const all: Tensor[] = [];
-    for (const { members, optimizer } of parts) {
-      members.forEach((at, i) => all[at] = optimizer.slots.get(name)![i]);
-    }
-    return all;
-  };
   const gather = () => {
     if (!arena.direct) return;
-    for (const { members, own } of parts) {
+    for (const { members, arena: own } of parts) {
       members.forEach((at, i) => (own.gradients as Tensor[])[i] = arena.gradients[at]);
     }
   };
   const numbers = parts.flatMap(({ optimizer: { numbers } }) => numbers ? [numbers] : []);
   const updates = parts.every(({ optimizer }) => optimizer.onDevice !== undefined);
-  const rate = updates ? keep(longLivedZeros([], { device: arena.flat.device })) : null;
+  const base = parts.find(({ factor }) => factor === 1)?.optimizer.onDevice;
+  const rate = updates ? base?.rate ?? keep(longLivedZeros([], { device: arena.flat.device })) : null;
   return {
     type,
     options,
-    slots: new Map([...slots.keys()].map((name) => [name, slotOf(name)])),
+    slots: new Map([...slots.keys()].map((name) => [name, slotOf(parts, name)])),
     get steps() {
       return taken;
     },
@@ -90,9 +60,12 @@ export function groupedOptimizer(
       taken = steps;
       for (const { optimizer } of active()) optimizer.steps = steps;
     },
+    advance: () => ++taken,
     groups: {
-      of,
+      ...{ of, parts },
       factors: groups.map(({ factor }) => factor),
+      options: parts.map(({ optimizer: { options } }) => options),
+      clipNorms: groups.map(({ clipNorm }) => clipNorm),
       get steps() {
         return parts.map(({ optimizer }) => optimizer.steps);
       },
@@ -100,8 +73,8 @@ export function groupedOptimizer(
         parts.forEach(({ optimizer }, i) => optimizer.steps = steps[i]);
       },
       ...(numbers.length > 0 && { numbers }),
-      wait(on) {
-        waiting = on;
+      begin(now) {
+        epoch = now;
       },
     },
     step(lr, found = null) {
@@ -120,7 +93,9 @@ export function groupedOptimizer(
           gather();
           for (const { optimizer: { onDevice }, factor, members } of active()) {
             if (members.length === 0) continue;
-            scope(() => copy_(onDevice!.rate, scale(rate, factor)));
+            if (onDevice !== base) {
+              scope(() => copy_(onDevice!.rate, factor === 1 ? rate : scale(rate, factor)));
+            }
             onDevice!.queue(found);
           }
         },
@@ -137,30 +112,60 @@ export function groupedOptimizer(
   };
 }
 
+/** The state of this name, in the arena's order. */
+function slotOf(parts: Parts, name: string): Tensor[] {
+  const all: Tensor[] = [];
+  for (const { members, optimizer } of parts) {
+    members.forEach((at, i) => all[at] = optimizer.slots.get(name)![i]);
+  }
+  return all;
+}
+
 function refuseWhole(settings: OptimizerSettings): void {
   if (traitsOf(settings).perElement) return;
   throw new UserError(
     "usage",
-    `--optimizer ${settings.type} takes all weights together: --lr-for, --layer-decay and --freeze-until need one of ` +
+    `--optimizer ${settings.type} takes all weights together: groups with rates, settings or beginnings of their own ` +
+      `(--param-group, --lr-for, --layer-decay, --freeze-until, --unfreeze) need one of ` +
       `${optimizersThat(({ perElement }) => perElement).join(", ")}.`,
   );
 }
 
-/** Some of the arena's parameters, for an optimizer that goes through them one by one. */
+/** A checkpoint has the same state of each parameter. */
+function refuseOtherState(parts: Parts): void {
+  const kept = parts.map(({ optimizer: { slots } }) => [...slots.keys()].join(", "));
+  const other = kept.findIndex((names) => names !== kept[0]);
+  if (other < 0) return;
+  throw new UserError(
+    "usage",
+    `--param-group gives one group the state ${kept[0] || "of none"} and another ${
+      kept[other] || "none"
+    }: settings that ` +
+      "decide what an optimizer keeps (amsgrad, centered, a momentum of 0) are the same for all groups.",
+  );
+}
+
+/** Some of the arena's parameters, which lie side by side, but for those of a rank's parts of buckets. */
 function partOf(arena: Arena, members: readonly number[]): Arena {
-  const of = <T>(all: readonly T[]) => members.map((i) => all[i]);
+  const of = <T>(all: readonly T[]) => members.map((i) => all[i]), { flat, gradient, direct } = arena;
   const parameters = of(arena.parameters), counts = parameters.map(({ numel }) => numel);
-  const aligned = alignedStarts(counts);
-  const { starts, total } = aligned.total <= arena.flat.numel ? aligned : alignedStarts(counts, 1);
+  const aligned = alignedStarts(counts), [first] = members, last = members.at(-1)!;
+  const piece = arena.memory.length === 1 && arena.memory[0] === gradient && members.length > 0 &&
+    last - first === members.length - 1;
+  const end = piece ? arena.starts[last + 1] ?? flat.numel : 0;
+  const place = (t: Tensor) =>
+    keep(scope(() => narrow(t, 0, arena.starts[first], end - arena.starts[first])));
+  const { starts, total } = piece
+    ? { starts: members.map((i) => arena.starts[i] - arena.starts[first]), total: end - arena.starts[first] }
+    : aligned.total <= flat.numel
+    ? aligned
+    : alignedStarts(counts, 1);
+  const own = piece && !direct ? place(gradient) : gradient, gradients = direct ? [] : of(arena.gradients);
   return {
-    names: of(arena.names),
-    parameters,
-    gradients: arena.direct ? [] : of(arena.gradients),
-    memory: arena.memory,
-    flat: keep(scope(() => narrow(arena.flat, 0, 0, total))), // an optimizer needs its length and its place only
-    starts,
-    gradient: arena.gradient,
-    direct: arena.direct,
+    ...{ names: of(arena.names), parameters, starts, direct, gradients },
+    flat: piece ? place(flat) : keep(scope(() => narrow(flat, 0, 0, total))), // its length and its place only
+    gradient: own,
+    memory: piece ? [own] : gradients,
     viewsOf: (buffer) =>
       parameters.map(({ shape }, i) =>
         keep(scope(() => view(narrow(buffer, 0, starts[i], counts[i]), shape)))

@@ -1,10 +1,10 @@
 // One optimizer step: zero, forward, backward, reduce, unscale, clip, update. The hot path allocates nothing but tensors
 // and reads nothing back from the device.
 import { noGrad } from "../../ffi/autograd.ts";
-import { detach, div, minimum, mul_, reshape, stack } from "../../ffi/ops.ts";
+import { detach, reshape, stack } from "../../ffi/ops.ts";
 import type { Readback } from "../../ffi/readback.ts";
 import { freeing, keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import { add, constant } from "../../ffi/make.ts";
+import { type ChangeGradients, clip } from "./clipping.ts";
 import { finished, type MicroBatch, type Share } from "./micro_batch.ts";
 import type { Pass } from "./blocks.ts";
 import type { GradientStrategy, StepWatch } from "./gradients/strategy.ts";
@@ -27,6 +27,8 @@ export interface StepParts {
   readonly scaler: LossScaler | null;
   /** Longest gradient; 0 leaves it alone. */
   readonly clipNorm: number;
+  /** Changes gradients before the update, behind clipping. */
+  readonly changeGradients?: ChangeGradients | null;
   readonly at: Pick<Moments, "reduced" | "clipped" | "held" | "updated">;
   readonly guard: Pick<Guard, "refuse" | "reads">;
   /** `hold` waits until a save has copied what the update changes. */
@@ -75,7 +77,7 @@ export interface StepRequest {
 export type TakeStep = (request: StepRequest) => StepTaken;
 
 export function takeStep(t: StepParts, watch: StepWatch, request: StepRequest): StepTaken {
-  const { pass: { seeds }, gradients, optimizer, scaler, guard, clipNorm, at } = t;
+  const { pass: { seeds }, gradients, optimizer, scaler, guard, clipNorm, changeGradients, at } = t;
   const { batches, shares, rate, wantNorm, step, passes } = request;
   return freeing(() => {
     if (seeds) seeds.step = step;
@@ -93,11 +95,13 @@ export function takeStep(t: StepParts, watch: StepWatch, request: StepRequest): 
     const refused = finite ? guard.refuse(loss, step + 1) : null;
     const counted = finite && refused === null;
     const clips = norm !== null && clipNorm > 0 ? { norm, limit: clipNorm } : null;
-    if (clips && counted && !optimizer.clips) clip(gradients.updated.memory, clips.norm, clipNorm);
+    const inUpdate = optimizer.clips && !changeGradients;
+    if (clips && counted && !inUpdate) clip(gradients.updated.memory, clips.norm, clipNorm);
+    if (counted) changeGradients?.(step);
     at.clipped();
     t.saver.hold(); // a save may still be copying what the update changes
     at.held();
-    if (counted) optimizer.step(rate, alone ? found : null, clips);
+    if (counted) optimizer.step(rate, alone ? found : null, inUpdate ? clips : null);
     if (scaler) scaler.queueUpdate(found!);
     t.ema?.update();
     at.updated();
@@ -123,14 +127,4 @@ export function followStep(
 ): string | null {
   if (!finite && counted) optimizer.onDevice?.takeBack();
   return scaler?.follow(finite, gradients.arena, step) ?? refused;
-}
-
-/** The same as torch.nn.utils.clip_grad_norm_, without waiting for the device. */
-export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number): void {
-  scope(() => {
-    const { device } = norm;
-    const factor = div(constant(limit, "f32", device), add(norm, constant(1e-6, "f32", device)));
-    const scale = minimum(factor, constant(1, "f32", device));
-    for (const gradient of gradients) mul_(gradient, scale);
-  });
 }

@@ -1,4 +1,4 @@
-// The parameters that a run trains, from when on, and at what rates: --freeze, --freeze-until, --lr-for, --layer-decay, LoRA.
+// The parameters that a run trains, from when on, and with what settings: --freeze, --freeze-until, --unfreeze, groups, LoRA.
 import { requireGrad } from "../../ffi/autograd.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
@@ -11,26 +11,39 @@ import { BatchNorm } from "../models/nn/norms.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Arena } from "./arena.ts";
 import type { Pass } from "./blocks.ts";
+import type { Named } from "./group_patterns.ts";
+import { type OwnSettings, ownSettings } from "./group_settings.ts";
 import type { Optimizer } from "./optimizers/optimizer.ts";
 
-type Named = readonly [name: string, parameter: Tensor];
-
 export interface TrainedParameters {
-  /** They lie in the arena. */
+  /** They lie in the arena, group by group. */
   readonly named: readonly Named[];
+  /** Their numbers in the model's own order. */
+  readonly order: readonly number[];
   /** They stay as they are for the whole run. */
   readonly frozen: readonly Tensor[];
-  /** Indices of `named` that begin with an epoch of their own. */
-  readonly waiting: ReadonlySet<number>;
-  /** Factors of the learning rate, one for each of `named`. */
-  readonly factors: readonly number[];
+  /** Indices of `named` that begin with an epoch of their own, and that epoch. */
+  readonly waiting: ReadonlyMap<number, number>;
+  /** Null where all parameters are alike. */
+  readonly grouping: Grouping | null;
   readonly notes: readonly string[];
+}
+
+/** Parameters that have the same settings and begin with the same epoch. */
+export interface Group extends OwnSettings {
+  readonly begins: number;
+}
+
+export interface Grouping {
+  readonly groups: readonly Group[];
+  /** The group of each parameter. */
+  readonly of: readonly number[];
 }
 
 /** Nothing is frozen where a model only answers. */
 export const allParameters = (model: Model): TrainedParameters => {
   const named = model.root.namedParameters();
-  return { named, frozen: [], waiting: new Set(), factors: named.map(() => 1), notes: [] };
+  return { named, order: [...named.keys()], frozen: [], waiting: new Map(), grouping: null, notes: [] };
 };
 
 /** Patterns that fit nothing are refused. */
@@ -42,10 +55,11 @@ export function chooseParameters(model: Model, config: Config): TrainedParameter
   const patterned = matcher(training.freeze);
   const stays = ([name]: Named): boolean =>
     !isAdapter(name) && !isHead(name) && (rank > 0 || patterned(name));
-  const until = training.freeze_until;
-  if (until > 0) refuseUntil(config);
-  const stayingFrozen = all.filter(stays), frozen = until > 0 ? [] : stayingFrozen.map(([, t]) => t);
-  if (stayingFrozen.length === all.length && until === 0) {
+  const until = training.freeze_until, stages = training.unfreeze.length > 0;
+  if (until > 0 || stages) refuseUntil(config);
+  const stayingFrozen = all.filter(stays), begins = beginsOf(stayingFrozen, training);
+  const frozen = stayingFrozen.filter((one) => !begins.has(one)).map(([, t]) => t);
+  if (stayingFrozen.length === all.length && (until === 0 || stages)) {
     throw new UserError(
       "usage",
       `--freeze ${training.freeze.join(",")} leaves nothing to train: leave a part of the model out of it` +
@@ -54,18 +68,62 @@ export function chooseParameters(model: Model, config: Config): TrainedParameter
   }
   for (const t of frozen) requireGrad(t, false);
   holdNorms(model, new Set(stayingFrozen.map(([, t]) => t)), true);
-  const gone = new Set(frozen), named = all.filter(([, t]) => !gone.has(t)), waits = new Set(stayingFrozen);
-  const factors = factorsOf(model, config, named);
+  const gone = new Set(frozen), learning = all.filter(([, t]) => !gone.has(t));
+  const own = ownSettings(model, config, learning);
+  const { named, grouping } = grouped(
+    learning,
+    learning.map((one, i) => ({ ...own[i], begins: begins.get(one) ?? 0 })),
+  );
   return {
     named,
+    order: learning.map((one) => named.indexOf(one)),
     frozen,
-    waiting: new Set(until > 0 ? named.flatMap((one, i) => waits.has(one) ? [i] : []) : []),
-    factors,
+    waiting: new Map(named.flatMap((one, i) => begins.has(one) ? [[i, begins.get(one)!]] : [])),
+    grouping,
     notes: [
-      ...(stayingFrozen.length > 0 ? [frozenNote(stayingFrozen, all, until)] : []),
-      ...rateNotes(factors, training.optimizer.learning_rate),
+      ...(stayingFrozen.length > 0 ? [frozenNote(stayingFrozen, all, begins)] : []),
+      ...groupNotes(named, grouping, training),
     ],
   };
+}
+
+/**
+ * A group's parameters lie side by side, so that it is one piece of memory. Small groups come first: backward comes from the
+ * arena's end, and what lies at its beginning is reduced last in any case.
+ */
+function grouped(
+  all: readonly Named[],
+  settings: readonly Group[],
+): Pick<TrainedParameters, "named" | "grouping"> {
+  const keys = settings.map((own) => JSON.stringify(own)), distinct = [...new Set(keys)];
+  const groups = distinct.map((key) => settings[keys.indexOf(key)]);
+  const [{ factor, optimizer, clipNorm, begins }] = groups;
+  const plain = factor === 1 && clipNorm === 0 && begins === 0 && Object.keys(optimizer).length === 0;
+  if (groups.length === 1 && plain) return { named: all, grouping: null };
+  const sizes = groups.map(() => 0), of = keys.map((key) => distinct.indexOf(key));
+  all.forEach(([, t], i) => sizes[of[i]] += t.numel);
+  const order = [...all.keys()].sort((a, b) => sizes[of[a]] - sizes[of[b]] || of[a] - of[b] || a - b);
+  return { named: order.map((i) => all[i]), grouping: { groups, of: order.map((i) => of[i]) } };
+}
+
+/** The epochs from which on frozen parameters learn; those that stay frozen have none. */
+function beginsOf(
+  stayingFrozen: readonly Named[],
+  { freeze_until: until, unfreeze }: Config["training"],
+): Map<Named, number> {
+  const stages = unfreeze.map((stage) => {
+    const [, pattern, epoch] = /^(.+?)\s*:\s*(\d+)$/.exec(stage) ?? [];
+    if (pattern === undefined || Number(epoch) === 0) {
+      throw new UserError(
+        "usage",
+        `--unfreeze takes PATTERN: EPOCH with an epoch above 0, such as 'layer4: 2, layer3: 4', but got "${stage}".`,
+      );
+    }
+    checkPatterns("--unfreeze", [pattern], stayingFrozen.map(([name]) => name));
+    return { fits: matcher([pattern]), epoch: Number(epoch) };
+  });
+  const epochOf = ([name]: Named) => stages.find(({ fits }) => fits(name))?.epoch ?? until;
+  return new Map(stayingFrozen.map((one) => [one, epochOf(one)] as const).filter(([, epoch]) => epoch > 0));
 }
 
 function refuseUntil({ training, model }: Config): void {
@@ -79,7 +137,11 @@ function refuseUntil({ training, model }: Config): void {
   if (other !== null) {
     throw new UserError(
       "usage",
-      `--freeze-until ${training.freeze_until} does not go together with ${other}.`,
+      `${
+        training.unfreeze.length > 0
+          ? `--unfreeze ${training.unfreeze.join(",")}`
+          : `--freeze-until ${training.freeze_until}`
+      } does not go together with ${other}.`,
     );
   }
 }
@@ -94,16 +156,20 @@ function holdNorms({ root }: Model, frozen: ReadonlySet<Tensor>, on: boolean): v
   }
 }
 
-/** The first blocks of the model that learn nothing: backward ends behind them. `waiting` ones learn later. */
+/** The first blocks of the model that learn nothing in this epoch: backward ends behind them. */
 export function restingBlocks(
   { blocks }: Pick<Model, "blocks">,
   { named, waiting }: Pick<TrainedParameters, "named" | "waiting">,
-  wait: boolean,
+  epoch: number,
 ): number {
-  const learns = new Set(named.flatMap(([, t], i) => wait && waiting.has(i) ? [] : [t]));
+  const learns = new Set(named.flatMap(([, t], i) => (waiting.get(i) ?? 0) > epoch ? [] : [t]));
   const first = blocks.findIndex(({ module }) => module?.namedParameters().some(([, t]) => learns.has(t)));
   return Math.max(0, first);
 }
+
+/** The flag by which parameters wait for an epoch of their own. */
+export const thawing = ({ unfreeze }: Pick<Config["training"], "unfreeze">): string =>
+  unfreeze.length > 0 ? "--unfreeze" : "--freeze-until";
 
 /** Sets for an epoch what --freeze-until asks for; true where the waiting parameters begin to learn with it. */
 type Thaw = (epoch: number) => boolean;
@@ -117,76 +183,78 @@ export function openThaw(
     readonly pass: Pass;
   },
   optimizer: Pick<Optimizer, "groups">,
-  until: number,
 ): Thaw | null {
   if (trained.waiting.size === 0) return null;
-  const parameters = [...trained.waiting].map((i) => arena.parameters[i]);
-  let waiting = true;
+  const waiting = [...trained.waiting],
+    parametersOf = (among: (begins: number) => boolean) =>
+      waiting.filter(([, begins]) => among(begins)).map(([i]) => arena.parameters[i]);
+  let last = 0;
   return (epoch) => {
-    const before = waiting;
-    waiting = epoch < until;
-    if (before === waiting) return false;
-    for (const t of parameters) requireGrad(t, !waiting);
-    holdNorms(model, new Set(parameters), waiting);
-    pass.atRest = restingBlocks(model, trained, waiting);
-    optimizer.groups!.wait(waiting);
-    return !waiting;
+    const before = last;
+    last = epoch;
+    const changed = parametersOf((begins) => begins > before !== begins > epoch);
+    if (changed.length === 0) return false;
+    const learns = epoch > before;
+    for (const t of changed) requireGrad(t, learns);
+    holdNorms(model, new Set(changed), !learns);
+    pass.atRest = restingBlocks(model, trained, epoch);
+    optimizer.groups!.begin(epoch);
+    return learns;
   };
 }
 
-function factorsOf(model: Model, { training }: Config, named: readonly Named[]): number[] {
-  const { lr_for, layer_decay: decay, optimizer: { learning_rate: base } } = training;
-  const rules = lr_for.map((rule) => {
-    const [pattern, rate] = ruleOf(rule);
-    checkPatterns("--lr-for", [pattern], named.map(([name]) => name));
-    if (base === 0) {
-      throw new UserError("usage", `--lr-for ${rule} needs a --lr above 0, whose schedule it follows.`);
-    }
-    return { fits: matcher([pattern]), factor: rate / base };
-  });
-  const levels = decay > 0 ? levelsOf(model) : null;
-  return named.map(([name, t]) => {
-    const rule = rules.find(({ fits }) => fits(name));
-    if (rule) return rule.factor;
-    return levels === null ? 1 : decay ** (levels.most - (levels.of.get(t) ?? levels.most));
-  });
-}
-
-/** head*=1e-3 */
-function ruleOf(rule: string): [pattern: string, rate: number] {
-  const at = rule.lastIndexOf("="), rate = Number(rule.slice(at + 1));
-  if (at > 0 && rule.slice(at + 1).trim() !== "" && rate > 0 && Number.isFinite(rate)) {
-    return [rule.slice(0, at), rate];
-  }
-  throw new UserError(
-    "usage",
-    `--lr-for takes PATTERN=RATE with a rate above 0, such as 'head*=1e-3', but got "${rule}"` +
-      `${at > 0 && rate === 0 ? ": what should not be trained is frozen with --freeze" : ""}.`,
-  );
-}
-
-/** Each parameter's place among the blocks that have parameters; a tied one's is the first. */
-function levelsOf({ blocks, name }: Model): { of: Map<Tensor, number>; most: number } {
-  const of = new Map<Tensor, number>();
-  const owning = blocks.filter(({ module }) => (module?.namedParameters().length ?? 0) > 0);
-  owning.forEach(({ module }, i) => {
-    for (const [, t] of module!.namedParameters()) if (!of.has(t)) of.set(t, i);
-  });
-  if (owning.length < 2) {
-    throw new UserError(
-      "usage",
-      `--layer-decay needs a model of several blocks, and ${name} is one: set rates by names, with --lr-for.`,
-    );
-  }
-  return { of, most: owning.length - 1 };
-}
-
-function frozenNote(frozen: readonly Named[], all: readonly Named[], until: number): string {
+function frozenNote(
+  frozen: readonly Named[],
+  all: readonly Named[],
+  begins: ReadonlyMap<Named, number>,
+): string {
   const numbers = (named: readonly Named[]) => named.reduce((sum, [, t]) => sum + t.numel, 0);
   const shown = (count: number) => count.toLocaleString("en-US");
-  const rest = until > 0 ? `Frozen for ${formatPlural(until, "epoch")}` : "Frozen";
-  return `${rest}: ${shown(numbers(frozen))} of ${shown(numbers(all))} parameters, in ` +
+  const epochs = [...new Set(frozen.map((one) => begins.get(one) ?? 0))].sort((a, b) => a - b);
+  const texts = epochs.map((epoch) => epoch === 0 ? "for good" : `for ${formatPlural(epoch, "epoch")}`);
+  const rest = epochs.length === 1 && epochs[0] === 0 ? "" : ` ${texts.join(", ")}`;
+  return `Frozen${rest}: ${shown(numbers(frozen))} of ${shown(numbers(all))} parameters, in ` +
     `${formatPlural(frozen.length, "tensor")} of ${all.length}`;
+}
+
+/** These lines tell how the groups differ. */
+function groupNotes(
+  named: readonly Named[],
+  grouping: Grouping | null,
+  { optimizer, no_decay }: Config["training"],
+): string[] {
+  if (grouping === null) return [];
+  const { groups, of } = grouping;
+  return [
+    ...rateNotes(groups.map(({ factor }) => factor), optimizer.learning_rate),
+    ...decayNotes(),
+    ...others(),
+  ];
+
+  /** nanoGPT and others print these counts. */
+  function decayNotes(): string[] {
+    const decays = groups.map(({ optimizer: own }) => own.weight_decay ?? optimizer.weight_decay);
+    if (new Set(decays).size === 1) return [];
+    const some = [...new Set(decays)].sort((a, b) => b - a).map((decay) => {
+      const members = named.filter((_, i) => decays[of[i]] === decay);
+      const count = members.reduce((sum, [, t]) => sum + t.numel, 0).toLocaleString("en-US");
+      return `${decay} for ${count} numbers in ${formatPlural(members.length, "tensor")}`;
+    });
+    return [
+      `Weight decay: ${some.join(", ")}${
+        no_decay.length === 0 ? " (--no-decay none: the same for all)" : ""
+      }`,
+    ];
+  }
+
+  function others(): string[] {
+    return groups.flatMap(({ optimizer: { weight_decay: _, ...own }, clipNorm }, g) => {
+      const all = Object.entries({ ...own, ...(clipNorm > 0 && { clip_norm: clipNorm }) });
+      if (all.length === 0) return [];
+      const tensors = formatPlural(of.filter((group) => group === g).length, "tensor");
+      return [`A group of ${tensors} has ${all.map(([name, value]) => `${name} ${value}`).join(", ")}`];
+    });
+  }
 }
 
 function rateNotes(factors: readonly number[], base: number): string[] {

@@ -1,6 +1,7 @@
 // A run that is opened: an opener for each part of it, in order. All refusals of settings come before the run's files.
 import { wantsOf } from "../run/output.ts";
 import { batchesInAll, isUnfinished } from "./batches.ts";
+import { openChangeGradients } from "./clipping.ts";
 import { keepsRefusals, modeOfRun, openRefusals } from "./compiled_choice.ts";
 import { type Reports, stepCompiler } from "./compiler.ts";
 import { dataFacts } from "./data_facts.ts";
@@ -68,6 +69,10 @@ export async function openTrainer(given: Launch) {
     ...{ cursor, feed, gradients, requests, saver, losses },
     notes: [...notes, ...start.notes, ...monitorNotes(config, cursor)],
     clipNorm: training.clip_norm,
+    changeGradients: openChangeGradients({
+      ...{ config, model: model.model, arena: model.arena, optimizer: update.optimizer },
+      ...{ updated: gradients.updated, places: zero?.owned.places ?? null },
+    }),
     guard: openGuard({
       on: training.on_spike,
       zscore: training.spike_zscore,
@@ -76,7 +81,7 @@ export async function openTrainer(given: Launch) {
     }),
     goBack: () => start.goBack(paths),
     /** Null where no parameter waits for an epoch of its own. */
-    thaw: openThaw(model, update.optimizer, training.freeze_until),
+    thaw: openThaw(model, update.optimizer),
     /** Puts into the cursor what it has to know of compiled steps. Every rank calls it before a save. */
     keepRefusals: refusals.keep,
     /** Null where this rank is alone. */

@@ -32,15 +32,15 @@ export function openWeightUpdate(
   const { training, distributed } = config, { arena, model, pass, amp, trained, plan } = built;
   const uncompiled = mode && whyNotCompiled(built, given, mode, config, team !== null);
   const compiler = uncompiled === null ? given : null, fast = mode === "fast" ? compiler : null;
-  const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast, trained) : null;
-  const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, trained, model.root);
+  const zero = team && distributed.zero > 0
+    ? openZero(config, arena, model, team, fast, trained.grouping)
+    : null;
+  const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, trained.grouping, model.root);
   const batches = batchesInAll(training, plan);
   const choice = compiler && !pass.onGpu
     ? choiceFor(training, mode!, { alone: team === null, batches }, reports.line)
     : null;
-  let why =
-    "only those of adamw, adam and sgd are compiled, with one learning rate for all weights and without amsgrad, " +
-    "maximize and dampening";
+  let why = "only those of adamw, adam and sgd are compiled, without amsgrad, maximize and dampening";
   const optimizer = fast && zero === null
     ? fast.update(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
     : ordinary;

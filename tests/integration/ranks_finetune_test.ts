@@ -13,14 +13,20 @@ const FURTHER = [
   ...["--freeze=transformer.w[tp]e,transformer.h.0", "--freeze-until=1"],
   ...["--lr-for=transformer.ln_f=3e-2", "--layer-decay=0.5"],
 ];
+const GROUPS = [
+  ...["--param-group=norms, biases: lr=2e-2, momentum=0.5", "--weight-decay=0.1"],
+  ...["--gradient-noise=1e-4", "--clip-value=0.05", "--clip-norm=0.5"],
+];
 const FROZEN = ["--freeze=transformer.wpe,transformer.h.0.*.weight", "--lr-for=*.bias=2e-2"];
 
-Deno.test("frozen parameters and rates by name and depth: 2 ranks and --zero 1 have the numbers of one rank", () =>
+Deno.test("frozen parameters, groups and rates by name and depth: 2 ranks and --zero 1 have the numbers of one rank", () =>
   inTemp(async (cwd) => {
     const mpi = openMpi();
     const cases = [
       ["waits", [...GPT, ...FURTHER], ["--zero=1"]],
       ["stays", [...GPT, ...FROZEN], []],
+      ["groups", [...GPT, ...GROUPS], ["--zero=1"]],
+      ["compiled", [...GPT, ...GROUPS, "--compile=fast"], ["--zero=1"]],
       // A rank without a part of a group keeps count of its rates.
       ["averages", [...GPT, ...FURTHER, "--optimizer=asgd", "--set=training.optimizer.t0=2"], ["--zero=1"]],
     ] as const;

@@ -136,7 +136,7 @@ export function gpt(sizes: GptSizes): Model {
     ),
   ];
   const shape = `${depth} layers, ${embed} wide, ${sizes.heads} heads, context ${context}`;
-  return model("gpt", root, blocks, { layers: shape, head: parts });
+  return { ...model("gpt", root, blocks, { layers: shape, head: parts }), noDecay: ["ndim<2"] };
 }
 
 /**
@@ -166,6 +166,7 @@ export const models: Readonly<Record<string, Build>> = {
       ...attentionSizes(settings),
       dropout: ownDropout(settings),
       stochasticDepth: settings.stochastic_depth,
+      bias: settings.bias,
     });
   },
 };

@@ -152,7 +152,11 @@ export function vit(sizes: VitSizes): Model {
   const made = model("vit", root, blocks, {
     layers: `${sizes.layers} layers, ${sizes.embed} wide, ${sizes.heads} heads, patches of ${sizes.patch}`,
   });
-  return { ...made, positions: { name: "encoder.pos_embedding", ...tokens.grid, others: 1 } };
+  return {
+    ...made,
+    noDecay: ["ndim<2"],
+    positions: { name: "encoder.pos_embedding", ...tokens.grid, others: 1 },
+  };
 }
 
 /** So many patches of one pixel each are too many to attend to. */

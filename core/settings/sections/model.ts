@@ -137,5 +137,9 @@ export const model = {
   context: size("longest sequence, in tokens (gpt)", { flag: "context" }),
   heads: size("attention heads (gpt, vit, unet)", { flag: "heads" }),
   embed: size("embedding width (gpt, vit)", { flag: "embed" }),
+  bias: bool(true, {
+    flag: "bias",
+    help: "layers and norms have biases (gpt); nanoGPT's own models have none: --no-bias",
+  }),
   patch_size: size("height and width of a patch, in pixels (vit)", { flag: "patch-size" }),
 };

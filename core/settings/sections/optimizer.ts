@@ -299,6 +299,21 @@ export const rates = {
     empty: "learning_rate for all",
     help: "learning rates of parameters by patterns: head*=1e-3,layer4*=1e-4; the first that fits counts",
   }),
+  param_groups: list({
+    separator: ";",
+    flag: "param-group",
+    empty: "one for all parameters",
+    help:
+      "settings of parameters by patterns, 'PATTERN, ...: lr=1e-4, weight_decay=0'; a pattern is a name, norms, biases, " +
+      "embeddings, head, ndim<2 or blocks[0-3]",
+  }),
+  no_decay: list({
+    flag: "no-decay",
+    empty: "ndim<2 for gpt and vit",
+    before: ["none"],
+    help:
+      "patterns of parameters without weight decay, written like those of param_groups: norms,biases; none: all decay",
+  }),
   layer_decay: float(0, {
     min: 0,
     max: 1,
@@ -320,6 +335,28 @@ export const rates = {
     empty: "off",
     aliases: ["training.gradient_clip_norm"],
     help: "longest gradient, by its 2-norm over all parameters",
+  }),
+  clip_value: float(0, {
+    min: 0,
+    max: 1e9,
+    flag: "clip-value",
+    empty: "off",
+    help: "largest number of a gradient, behind clip_norm; those beyond are cut off",
+  }),
+  clip_adaptive: float(0, {
+    min: 0,
+    max: 1e9,
+    flag: "clip-adaptive",
+    empty: "off",
+    help:
+      "longest gradient of a layer's output, as a share of the length of its weights (AGC), such as 0.01; the head's is left alone",
+  }),
+  gradient_noise: float(0, {
+    min: 0,
+    max: 1e9,
+    flag: "gradient-noise",
+    empty: "off",
+    help: "variance of normal noise that is added to gradients, falling as (1 + step)^-0.55",
   }),
   ema: float(0, {
     min: 0,

@@ -382,6 +382,12 @@ const start = {
     empty: "to the end",
     help: "epochs after which --freeze's parameters are trained, too",
   }),
+  unfreeze: list({
+    separator: ",",
+    flag: "unfreeze",
+    empty: "none",
+    help: "epochs after which some of --freeze's parameters are trained, by patterns: 'layer4: 2, layer3: 4'",
+  }),
   force: bool(false, {
     flag: "force",
     help: "resume although model, data, seed or optimizer have other settings than in the checkpoint",

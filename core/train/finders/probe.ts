@@ -24,7 +24,7 @@ interface StepProbe {
 /** The weights begin as those of a run do, new or those of --init-from; what is returned changes them. */
 export function beginAsRun(config: Config, built: Built, device: Device, notes: string[]) {
   const { training } = config, { model, arena, amp, data: { train } } = built;
-  const optimizer = optimizerFor(training.optimizer, arena, built.trained, model.root);
+  const optimizer = optimizerFor(training.optimizer, arena, built.trained.grouping, model.root);
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   const parts = { names: arena.names, stateDict: model.root.stateDict(), optimizer, scaler, ema: null };
   const plan = planBatches({ batch_size: 1, global_batch_size: 0, grad_accum: 1 }, train.length, 1);

@@ -11,7 +11,8 @@ import { type Arena, gradientNorm } from "../arena.ts";
 import type { Compiler } from "../compiler.ts";
 import { createOptimizer, optimizersThat, traitsOf } from "../optimizers.ts";
 import type { DeviceUpdate, Optimizer, ParameterGroups } from "../optimizers/optimizer.ts";
-import { type Cut, cutByGroups, groupedOptimizer, groupingOf, type Rates } from "../parameter_groups.ts";
+import { type Cut, cutByGroups, groupedOptimizer } from "../parameter_groups.ts";
+import type { Grouping } from "../trained_parameters.ts";
 import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./buckets.ts";
 import type { GradientStrategy } from "./strategy.ts";
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
@@ -38,18 +39,17 @@ export function openZero(
   model: Model,
   team: Team,
   compiler: Compiler | null = null,
-  rates: Rates | null = null,
+  grouping: Grouping | null = null,
 ): Zero {
   const { collectives, world } = team;
   const least = bucketElements(distributed.bucket_mb, collectives);
   const buckets = bucketsOf(arena.starts, arena.flat.numel, firstBlocks(arena, model), least, world);
   const owned = openOwned(arena, buckets, collectives);
-  const grouping = rates && groupingOf(rates);
   const cut = grouping && cutByGroups(owned.arena, owned.places, arena, grouping);
   const ordinary = cut
     ? groupedOptimizer(training.optimizer, cut.arena, cut.grouping)
     : createOptimizer(training.optimizer, owned.arena);
-  const inner = compiler && !cut ? compiler.update(ordinary, training.optimizer, owned.arena) : ordinary;
+  const inner = compiler?.update(ordinary, training.optimizer, cut?.arena ?? owned.arena) ?? ordinary;
   const bytes = [...inner.slots.values()].flat().reduce((sum, { byteLength }) => sum + byteLength, 0);
   return {
     owned,
@@ -83,7 +83,7 @@ const sharedUpdate = (inner: DeviceUpdate, share: () => void): DeviceUpdate => (
 /** The same groups, of whole parameters. */
 const ofWhole = (inner: ParameterGroups, of: readonly number[]): ParameterGroups => ({
   of,
-  factors: inner.factors,
+  ...{ factors: inner.factors, options: inner.options, clipNorms: inner.clipNorms },
   get steps() {
     return inner.steps;
   },
@@ -91,7 +91,7 @@ const ofWhole = (inner: ParameterGroups, of: readonly number[]): ParameterGroups
     inner.steps = steps;
   },
   ...(inner.numbers && { numbers: inner.numbers }),
-  wait: inner.wait,
+  begin: inner.begin,
 });
 
 /** Rank 0 has room for the whole state, in the host's memory. */

@@ -55,12 +55,26 @@ export interface ParameterGroups {
   readonly of: readonly number[];
   /** Each group's learning rate is the run's times this. */
   readonly factors: readonly number[];
+  /** Each group's own. */
+  readonly options: readonly Optimizer["options"][];
+  /** Each group's longest gradient; 0 leaves it alone. */
+  readonly clipNorms: readonly number[];
+  /** The optimizers of the groups, for a compiled update. */
+  readonly parts?: readonly GroupPart[];
   /** Steps that each group has taken. */
   steps: readonly number[];
   /** Each group's own, where the optimizer has such. */
   readonly numbers?: readonly Record<string, number>[];
-  /** From now on all groups are updated, or the waiting ones are not. */
-  wait(on: boolean): void;
+  /** From now on those groups are updated that begin with this epoch or before it. */
+  begin(epoch: number): void;
+}
+
+/** @internal */
+export interface GroupPart {
+  readonly factor: number;
+  readonly settings: OptimizerSettings;
+  readonly arena: Arena;
+  readonly optimizer: Optimizer;
 }
 
 /** @internal */

@@ -65,7 +65,7 @@ export function notesOf(m: OpenedModel, zero: { readonly note: string } | null):
     ...precisionNote(m),
     ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : []),
     ...shardsNote(config, plan),
-    ...(resolved ? decayNote(resolved, m.arena.parameters) : []),
+    ...(resolved ? decayNote(resolved, m.arena.parameters, m.trained.grouping) : []),
   ];
 }
 

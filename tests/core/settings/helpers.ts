@@ -32,7 +32,7 @@ export function sample(setting: Setting): { text: string; data: unknown } {
     case "list":
       return choices.length > 0
         ? { text: choices.slice(0, 2).join(), data: choices.slice(0, 2) }
-        : { text: "a,b", data: ["a", "b"] };
+        : { text: ["a", "b"].join(setting.separator ?? ","), data: ["a", "b"] };
     case "path":
     case "text": {
       const data = [

@@ -30,7 +30,11 @@ Deno.test("torch's scheduler of each kind goes on from a checkpoint with the rat
   try {
     const model = mlp({ inputs: 7, hidden: 8, layers: 1, outputs: 1 });
     const { arena, step: { optimizer } } = rig(model, rows, { flags: ["--optimizer", "sgd"] });
-    const factors = [1, 0.1], groups = { of: arena.names.map((_, i) => i % 2), factors, steps: [0, 0] };
+    const factors = [1, 0.1],
+      groups = {
+        ...{ of: arena.names.map((_, i) => i % 2), factors, steps: [0, 0] },
+        options: factors.map(() => optimizer.options),
+      };
     const stateDict = model.root.stateDict();
     const cases = SCHEDULES.flatMap((schedule, i) => {
       const ofEpochs = schedule.type === "step" && schedule.warmup === 0;

@@ -78,7 +78,7 @@ for (const type of optimizersThat(({ perElement }) => perElement)) {
 Deno.test("a group whose weights other ranks update keeps count of its steps and numbers here", () => {
   const { root } = mlp({ inputs: 7, hidden: 9, layers: 1, outputs: 1 });
   const arena = packParameters(root.namedParameters(), "cpu"),
-    groups = [1, 2, 2].map((factor) => ({ factor, waits: false }));
+    groups = [1, 2, 2].map((factor) => ({ factor, begins: 0, clipNorm: 0, optimizer: {} }));
   const { optimizer: chosen } =
     settings("--optimizer", "asgd", "--set", "training.optimizer.lambd=0.1").training;
   const made = groupedOptimizer(chosen, arena, { groups, of: [0, 0, 1, 0] });
