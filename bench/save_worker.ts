@@ -16,7 +16,8 @@ import { openDevice } from "../core/train/device.ts";
 import { latestPath } from "../core/train/run_folder.ts";
 import { createOptimizer } from "../core/train/optimizers.ts";
 import { openSaver } from "../core/train/save.ts";
-import { torchScheduler } from "../core/train/torch_scheduler.ts";
+import { openCourse } from "../core/train/schedules/course.ts";
+import { torchState } from "../core/train/torch_scheduler.ts";
 import { trainStep } from "../core/train/user_step.ts";
 import { randn } from "../ffi/ops.ts";
 import { scope } from "../ffi/tensor.ts";
@@ -25,7 +26,18 @@ import { SAVE_SIZES, type Saved } from "./workloads.ts";
 
 const [how, folder] = Deno.args;
 const { hidden, layers, features, batch } = SAVE_SIZES;
-const flags = ["--model", "mlp", "--hidden-size", `${hidden}`, "--layers", `${layers}`, "--device", "cpu"];
+const flags = [
+  "--scheduler",
+  "constant",
+  "--model",
+  "mlp",
+  "--hidden-size",
+  `${hidden}`,
+  "--layers",
+  `${layers}`,
+  "--device",
+  "cpu",
+];
 const { config } = resolveSettings({ argv: flags, env: {} });
 openDevice(config);
 const facts = { task: "regression", input: { shape: [features], dtype: "f32" }, outputs: 1 } as const;
@@ -46,7 +58,8 @@ const parts: StateParts = {
   ...{ optimizer, scaler: null, ema: null },
 };
 const paths = { run: how, logs: folder, checkpoints: folder, ending: "pt", older: [] };
-const schedule = { type: "constant", peak: 1e-3, min: 0, warmup: 0, total: 1, every: 1, gamma: 1 } as const;
+const plan = { micro: batch, accumulation: 1, global: batch, stepsPerEpoch: 1, note: "" };
+const schedule = openCourse(config, 1e-3, plan, facts);
 
 let last = NaN;
 function train(): void {
@@ -86,7 +99,7 @@ const saver = how === "synchronous" ? null : openSaver({
 
 function saveHere(): void {
   const began = performance.now();
-  const place = { ...cursor, factors: [1], stepSize: 1 }, scheduler = torchScheduler(schedule, place);
+  const scheduler = torchState(schedule, cursor, { factors: [1], stepSize: 1, usesBeta: true });
   const about: CheckpointFacts = { version: "", run: how, seed: 0, learningRate: 1e-3, scheduler, config };
   const bytes = writePt(latestPath(paths), toTree(parts, cursor, about), { verify: true });
   const seconds = (performance.now() - began) / 1000;

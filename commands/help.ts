@@ -5,7 +5,17 @@ import { type CommandEntry, COMMANDS } from "./mod.ts";
 
 /** A purpose -> the names of its commands, for the guide. A name that is no command yet is passed over. */
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
-  "training": ["train", "eval", "predict", "generate", "export", "launch", "find-lr", "find-batch"],
+  "training": [
+    "train",
+    "eval",
+    "predict",
+    "generate",
+    "export",
+    "launch",
+    "find-lr",
+    "find-batch",
+    "schedule",
+  ],
   "on a cluster": ["sbatch", "qsub", "sweep", "status", "logs", "cancel", "doctor", "bench"],
   "looking at runs": ["runs", "watch", "report", "inspect", "sync-wandb", "python"],
   "data": ["generate-data", "pack"],

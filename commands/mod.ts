@@ -65,6 +65,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./find_batch.ts")).command,
   },
   {
+    name: "schedule",
+    summary: "draw the learning rates that a run would have, and list them",
+    load: async () => (await import("./schedule.ts")).command,
+  },
+  {
     name: "launch",
     summary: "start several ranks on this node, under one supervisor",
     load: async () => (await import("./launch.ts")).command,

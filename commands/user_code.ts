@@ -1,18 +1,25 @@
 // The user's TypeScript files that the settings name, opened with the library.
 import { withKnownNames } from "../core/models/user/named.ts";
 import type { Resolved } from "../core/settings/resolve.ts";
-import { codeHash, openUserCode, refuseForeignCode } from "../core/models/user/code.ts";
+import { codeHash, openUserCode, refuseForeignCode, trainingCode } from "../core/models/user/code.ts";
 import { isCode, isExported } from "../core/models/user/file.ts";
 import { isPython } from "../core/base/files.ts";
 import type { Library } from "../core/models/user/library.ts";
 
 /** Notes the files' hash in the settings, so that ranks and checkpoints are compared by it. Without such files it is nothing. */
-export async function withUserCode(resolved: Resolved): Promise<Resolved> {
+export const withUserCode = (resolved: Resolved): Promise<Resolved> => withFiles(resolved, []);
+
+/** With those of a schedule, too, of a run that trains. */
+export const withTrainingCode = (resolved: Resolved): Promise<Resolved> =>
+  withFiles(resolved, trainingCode(resolved.config));
+
+async function withFiles(resolved: Resolved, schedules: readonly string[]): Promise<Resolved> {
   const { config } = resolved;
   const { model, training, data } = config;
-  await refuseForeignCode(resolved);
+  await refuseForeignCode(resolved, schedules);
   const program = isExported(model.name) ? await codeHash(model.name) : "";
-  if (![model.name, training.loss, training.metric, data.code].some(isCode) && !isPython(data.code)) {
+  const named = [model.name, training.loss, training.metric, data.code];
+  if (![...named, ...schedules].some(isCode) && !isPython(data.code)) {
     return program === ""
       ? resolved
       : { ...resolved, config: { ...config, model: { ...model, code: program } } };
@@ -22,6 +29,7 @@ export async function withUserCode(resolved: Resolved): Promise<Resolved> {
     config,
     withKnownNames({ ...await import("../mod.ts") } satisfies Library),
     address,
+    schedules,
   );
   const code = program === "" ? files : `${program}-${files}`;
   return { ...resolved, config: { ...config, model: { ...model, code } } };

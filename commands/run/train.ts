@@ -37,12 +37,15 @@ async function beginTraining(
   refuseJobLayout(env, where, layoutRequest(settings.config));
   beginLoading(settings.config);
   try {
-    const [{ trainInProcess }, { outputsOf: outputs }, { withUserCode }] = await Promise.all([
+    const [{ trainInProcess }, { outputsOf: outputs }, { withTrainingCode }] = await Promise.all([
       import("../../core/train/run.ts"),
       import("../../core/outputs/outputs.ts"),
       import("../user_code.ts"),
     ]);
-    return await trainInProcess({ resolve, withUserCode, argv, env, began, where, outputs }, settings);
+    return await trainInProcess(
+      { resolve, withUserCode: withTrainingCode, argv, env, began, where, outputs },
+      settings,
+    );
   } finally {
     await loaded();
   }

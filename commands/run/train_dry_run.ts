@@ -21,20 +21,21 @@ import { asUserError, openDevice, unusedGpus, whyNoCuda } from "../../core/train
 import { chooseKernelSearch, gpuFactsOf, othersNote } from "../../core/train/gpu.ts";
 import { decide } from "../../core/train/run.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
-import { rateLine } from "../../core/train/schedule.ts";
+import { rateLine, scaledLearningRate } from "../../core/train/schedule.ts";
+import { openCourse } from "../../core/train/schedules/course.ts";
 import { gpuLine, startLine } from "../../core/run/console.ts";
 import { refuseOtherLayout, settingsNotes } from "../../core/train/setup/launch.ts";
 import type { Resolve } from "./train.ts";
-import { withUserCode } from "../user_code.ts";
+import { withTrainingCode } from "../user_code.ts";
 
 export async function dryRun(resolve: Resolve, env: Record<string, string>): Promise<void> {
   const settings = resolve();
   const where = rankContext(env, placeFlags(settings.config.distributed));
   refuseJobLayout(env, where, layoutRequest(settings.config));
-  const first = await withUserCode(resolve({ ranks: where.world }));
+  const first = await withTrainingCode(resolve({ ranks: where.world }));
   refuseLayout(first, where);
   const { resolved, choice: { resume, scale, notes } } = await decide(
-    { resolve, withUserCode, where },
+    { resolve, withUserCode: withTrainingCode, where },
     first,
     null,
   );
@@ -55,7 +56,8 @@ export async function dryRun(resolve: Resolve, env: Record<string, string>): Pro
     refuseShare(resolved, built.data);
     const plan = planBatches(config.training, built.data.train.length, where.world);
     chooseKernelSearch(config, device, plan);
-    const gpu = gpuFactsOf(config, device, built);
+    const gpu = gpuFactsOf(config, device, built), { facts } = built.data.train;
+    const course = openCourse(config, scaledLearningRate(config.training, plan.global), plan, facts);
     if (where.rank > 0) return; // every rank refuses what is refused
     const lines = [
       startLine(world),
@@ -67,6 +69,7 @@ export async function dryRun(resolve: Resolve, env: Record<string, string>): Pro
       built.model.describe(),
       ...built.trained.notes,
       `${plan.note}. ${rateLine(config.training, plan.global, resolved.originText)}`,
+      ...course.notes,
       ...(config.training.fit_batch
         ? [
           `Of the ${plan.global} samples a step, as many at once as fit and are fastest: a run measures it (--batch-size auto)`,

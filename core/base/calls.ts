@@ -44,6 +44,8 @@ function callOf(value: Value, reader: Reader): Call {
 
 const WORD = /[A-Za-z_][\w./-]*/y;
 const NUMBER = /[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?(?![\w.])/iy;
+/** A length of training, 30ep or 20%, is a text. */
+const LENGTH = /\d+(?:\.\d*)?(?:e[+-]?\d+)?(?:%|(?:steps?|ep|epochs?|samples|tok|tokens)\b)/iy;
 const QUOTED = /'([^']*)'|"([^"]*)"/y;
 const WORDS: ReadonlyMap<string, Value> = new Map<string, Value>([
   ...[["true", true], ["True", true], ["false", false], ["False", false]] as const,
@@ -66,6 +68,8 @@ class Reader {
     if (open === "(" || open === "[") return this.#items(open).values;
     const quoted = this.#match(QUOTED);
     if (quoted) return quoted[1] ?? quoted[2];
+    const length = this.#match(LENGTH);
+    if (length) return length[0];
     const number = this.#match(NUMBER);
     if (number) return Number(number[0]);
     const word = this.#match(WORD)?.[0];

@@ -34,6 +34,17 @@ export function copyInto(t: Tensor, data: TensorData): void {
   });
 }
 
+/**
+ * A schedule moves these beside the rate.
+ * @internal
+ */
+export interface Moved {
+  /** Momentum, or Adam's beta1. */
+  readonly momentum?: number;
+  /** The factor of the weight decay. */
+  readonly decay?: number;
+}
+
 /** A run resumes from this and its tensors. It is plain data. */
 export interface Cursor {
   epoch: number;
@@ -46,8 +57,23 @@ export interface Cursor {
   valLoss: number | null;
   /** Absent before the first evaluation, and in checkpoints of versions that monitored the validation loss alone. */
   judged?: Judgement;
+  /** Present where the learning rate goes by the evaluations (--scheduler plateau). */
+  plateau?: Plateau;
   /** By rank: micro-batches that run op by op, since compiled steps gave other gradients (core/train/compiled_refusals.ts). */
   refused?: readonly (readonly string[])[];
+}
+
+/** torch's ReduceLROnPlateau remembers this. */
+export interface Plateau {
+  readonly mode: "min" | "max";
+  readonly best: number;
+  /** Evaluations since a better one, and those for which none counts. */
+  readonly bad: number;
+  readonly cooldown: number;
+  readonly evaluations: number;
+  /** The learning rate has come from `base` to this. */
+  readonly rate: number;
+  readonly base: number;
 }
 
 /** The evaluations so far came to this. */
@@ -106,7 +132,11 @@ export interface CheckpointFacts {
   readonly scheduler: {
     readonly state: Readonly<Record<string, unknown>>;
     readonly perStep?: Readonly<Record<string, unknown>>;
+    /** Rates, of which each group has its share, and numbers that are the same for all. */
     readonly group: Readonly<Record<string, number>>;
+    readonly numbers?: Readonly<Record<string, number>>;
+    /** The schedule has moved these, for the next step. */
+    readonly moved?: Moved;
   };
   readonly config: unknown;
   /** The samples were normalised with these; other data must be, too. */
@@ -237,7 +267,10 @@ function optimizerTree(
     const group = dict({
       lr: learningRate * share,
       ...Object.fromEntries(rates),
-      ...Object.fromEntries(Object.entries(options).map(([k, v]) => [k, plain(v)])),
+      ...Object.fromEntries(
+        Object.entries(movedOptions(options, scheduler.moved)).map(([k, v]) => [k, plain(v)]),
+      ),
+      ...scheduler.numbers,
     });
     group.set("params", members.map((i) => order.indexOf(i)));
     group.set("param_names", members.map((i) => names[i])); // PyTorch writes this for an optimizer over named parameters.
@@ -251,8 +284,22 @@ function optimizerTree(
   return dict({ state: state as Value, param_groups: list });
 }
 
+function movedOptions(
+  options: StateParts["optimizer"]["options"],
+  { momentum, decay }: Moved = {},
+): StateParts["optimizer"]["options"] {
+  const { betas, weight_decay: before } = options;
+  return {
+    ...options,
+    ...(momentum !== undefined &&
+      (Array.isArray(betas) ? { betas: [momentum, ...betas.slice(1)] } : { momentum })),
+    ...(decay !== undefined && typeof before === "number" && { weight_decay: before * decay }),
+  };
+}
+
 export function plain(value: unknown): Value {
   if (Array.isArray(value)) return value.map(plain);
+  if (value instanceof Map) return new Map([...value].map(([k, v]) => [k, plain(v)]));
   if (typeof value === "object" && value !== null) {
     return new Map(Object.entries(value).map(([k, v]) => [k, plain(v)]));
   }
@@ -406,6 +453,8 @@ function readCursor(place: Value, path: string): Cursor {
   const valLoss = field(place, "valLoss") ?? null;
   const judged = field(place, "judged");
   const judgement = judged === undefined ? null : readJudgement(judged) ?? wrong("judged");
+  const plateau = field(place, "plateau");
+  const fallen = plateau === undefined ? null : readPlateau(plateau) ?? wrong("plateau");
   const refused = field(place, "refused");
   if (refused !== undefined && !isTable(refused)) return wrong("refused");
   return {
@@ -417,6 +466,7 @@ function readCursor(place: Value, path: string): Cursor {
     best: isBest ? { epoch: number(best, "epoch"), valLoss: number(best, "valLoss") } : null,
     valLoss: valLoss === null ? null : number(place, "valLoss"),
     ...(judgement && { judged: judgement }),
+    ...(fallen && { plateau: fallen }),
     ...(refused && { refused }),
   };
 }
@@ -430,6 +480,15 @@ function readJudgement(of: Value): Judgement | null {
   if (typeof step !== "number" || typeof since !== "number" || typeof several !== "boolean") return null;
   if (!evaluations.every((one) => one !== null)) return null;
   return { monitor, mode, step, since, kept: evaluations, several }; // a run that was resumed writes the same bytes
+}
+
+/** Null where it is none. */
+function readPlateau(of: Value): Plateau | null {
+  const mode = field(of, "mode");
+  const numbers = ["best", "bad", "cooldown", "evaluations", "rate", "base"].map((name) => field(of, name));
+  if (mode !== "min" && mode !== "max" || !numbers.every((n) => typeof n === "number")) return null;
+  const [best, bad, cooldown, evaluations, rate, base] = numbers;
+  return { mode, best, bad, cooldown, evaluations, rate, base };
 }
 
 function readKept(of: Value): KeptEvaluation | null {

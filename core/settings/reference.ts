@@ -152,7 +152,9 @@ function typeSchema(setting: Setting): Schema {
       if (setting.orFile) {
         return {
           type: "string",
-          pattern: `^(${setting.choices.join("|")})$|${setting.orFile.regex.source}`,
+          pattern: `^(${
+            [...setting.choices, ...Object.keys(setting.words ?? {})].join("|")
+          })$|${setting.orFile.regex.source}`,
         };
       }
       return {

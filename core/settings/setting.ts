@@ -47,7 +47,7 @@ export interface Setting<V = unknown> {
   readonly about?: Readonly<Record<string, string>>;
   /** Each word that is not available here has a sentence about what is. */
   readonly unlike?: Readonly<Record<string, string>>;
-  /** The choice may also be a file of this name. */
+  /** The choice may also be a file of this name, or a text of this form. */
   readonly orFile?: { readonly regex: RegExp; readonly says: string };
   /** A bare number has the first unit. */
   readonly units: readonly DurationUnit[];

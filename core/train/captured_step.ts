@@ -33,6 +33,7 @@ import {
 import { thawing } from "./trained_parameters.ts";
 import { stepNumbers, type StepParts, type StepTaken, type TakeStep, takeStep } from "./step.ts";
 import type { MicroBatch, Share } from "./micro_batch.ts";
+import type { Course } from "./schedules/course.ts";
 import type { Run } from "./launch.ts";
 
 /** A step's parts, and what decides and tells whether steps are captured. */
@@ -41,6 +42,7 @@ export interface CapturedParts
   readonly ranks: { readonly team: Team } | null;
   readonly profile: object | null;
   readonly thaw: unknown;
+  readonly schedule: Pick<Course, "moves">;
 }
 
 /** The epoch's metrics, beside what a step is watched by. */
@@ -126,11 +128,12 @@ export function openTakeStep(trainer: CapturedParts, watch: Watch): TakeStep {
 }
 
 function whyNot(trainer: CapturedParts): string | null {
-  const { ranks, gradients, optimizer, guard, profile, pass, config } = trainer;
+  const { ranks, gradients, optimizer, guard, profile, pass, config, schedule } = trainer;
   if (!hasCudaGraphs()) return "this libtorch has none";
   if (gradients.shards !== null) return "--deterministic=world computes shard by shard";
   if (optimizer.onDevice === undefined) return `${optimizer.type} takes its numbers from the host`;
   if (config.training.gradient_noise > 0) return "--gradient-noise draws from a key of each step";
+  if (schedule.moves) return MOVES;
   if (guard.reads) return "--on-spike skip reads each loss before the update";
   if (trainer.thaw) return `${thawing(config.training)} trains other parameters in later epochs`;
   if (profile !== null) return "--profile-training looks at their ops";
@@ -139,6 +142,9 @@ function whyNot(trainer: CapturedParts): string | null {
   }
   return ranks && whyNotWithRanks(trainer);
 }
+
+const MOVES =
+  "the schedule moves momentum or weight decay (cycle_momentum, weight_decay_end), and a graph keeps them";
 
 /** Ranks capture the same steps: every step of a whole batch, none of what only some of them could. */
 function whyNotWithRanks({ config, ranks, plan, inspect }: CapturedParts): string | null {

@@ -10,7 +10,9 @@ import { resolve } from "../../deps/path.ts";
 import { asWritten, fromData, isTyped } from "../settings/values.ts";
 import { isExported } from "../models/exported/model.ts";
 import { isMade } from "../data/open/open.ts";
-import { traitsOf } from "./optimizers.ts";
+import { optimizersThat, traitsOf } from "./optimizers.ts";
+import { checkedDuration } from "../settings/setting.ts";
+import { checkScheduler, type Course } from "./schedules/course.ts";
 import type { Grouping } from "./trained_parameters.ts";
 import type { Resume } from "./resume.ts";
 import type { Launch } from "./launch.ts";
@@ -35,9 +37,9 @@ export function refuseLayout(
 }
 
 /** There is one average of the weights, and schedule-free AdamW has its own, in place of a falling rate. */
-export function refuseOptimizer(
-  { training }: Config,
-): void {
+export function refuseOptimizer(config: Config): void {
+  const { training } = config;
+  checkScheduler(config);
   const { ema, swa_start, swa_lr, epochs, optimizer } = training;
   const average = swa_start === 0
     ? swa_lr > 0
@@ -54,6 +56,36 @@ export function refuseOptimizer(
   if (wrong) {
     throw new UserError("usage", `--optimizer ${optimizer.type} does not go together with ${wrong}.`);
   }
+}
+
+/** Before the first step: a plateau that no evaluation tells of, and momentum that an optimizer can't move. */
+export function refuseCourse(
+  { plateau, moves }: Course,
+  { training }: Pick<Config, "training">,
+  { evaluates, moving }: { readonly evaluates: boolean; readonly moving: boolean },
+): void {
+  const never = checkedDuration(training.eval_interval).count === 0;
+  if (plateau && (!evaluates || never)) {
+    throw new UserError(
+      "usage",
+      `--scheduler ${training.scheduler.type} goes by evaluations, and this run has ${
+        evaluates ? "one at its end alone (--eval-interval 0)" : "no validation data"
+      }: ${
+        evaluates ? "evaluate more often (--eval-interval 1ep)" : "hold some out (--validation-split 0.1)"
+      }, or take another.`,
+    );
+  }
+  if (moves === null) return;
+  const { type, momentum } = training.optimizer;
+  const what = moves.momentum ? "momentum (cycle_momentum=false leaves it alone)" : "weight decay";
+  const why = !moving
+    ? `which --optimizer ${type} can't change from step to step: take ${
+      optimizersThat(({ moves }) => moves === true).join(", ")
+    }.`
+    : moves.momentum && type === "sgd" && momentum === 0
+    ? "and --momentum 0 has none: give one above 0."
+    : null;
+  if (why !== null) throw new UserError("usage", `The schedule moves the ${what}, ${why}`);
 }
 
 /** Each GPU of a node is one rank. */

@@ -12,7 +12,6 @@ import { type Loop, save, stop } from "./epoch.ts";
 import { monitorOf } from "../run/best.ts";
 import { judge, monitorField, valueIn } from "./monitor.ts";
 import { every, openEventLoopTurn, savesWholeEpochs } from "./pauses.ts";
-import { learningRate } from "./schedule.ts";
 import type { Trainer } from "./trainer.ts";
 import { ended, type Ending } from "./stop.ts";
 import { hasStatistics, measureStatistics } from "./weight_average.ts";
@@ -175,11 +174,10 @@ export function reportEpoch(
   epoch: number,
   trained: { loss: number; metrics: Metrics; worst: Evaluation["worst"] },
   evaluation: Evaluation | null,
-  rate: number | null,
+  { rate: lr, pace }: { readonly rate: number; readonly pace: number | null },
   time: { readonly seconds: number; readonly spent: Spent },
 ): void {
   const { cursor, config: { training }, data: { train } } = trainer;
-  const lr = learningRate(trainer.schedule, Math.max(0, cursor.step - 1));
   const memory = trainer.memory();
   trainer.losses.epoch = { epoch: epoch + 1, loss: trained.loss };
   trainer.events.emit({
@@ -191,7 +189,7 @@ export function reportEpoch(
     val_loss: evaluation?.valLoss,
     val_metrics: evaluation?.metrics,
     lr,
-    samples_per_s: rate ?? undefined,
+    samples_per_s: pace ?? undefined,
     memory_bytes: memory,
     bad_samples: trainer.feed.skipped() || undefined,
     seconds: time.seconds,
@@ -215,7 +213,7 @@ export function reportEpoch(
     valScore: score(evaluation?.metrics),
     worst: evaluation ? evaluation.worst : trained.worst,
     learningRate: lr,
-    samplesPerSecond: rate,
+    samplesPerSecond: pace,
     memoryBytes: memory,
   });
 }
@@ -240,6 +238,8 @@ export function judgeEvaluation(
     { name } = monitorOf(config);
   const { best, judged, kept, stop } = verdictOf(trainer, epoch, evaluation);
   Object.assign(cursor, { best, judged, valLoss });
+  const plateau = trainer.schedule.judged(cursor, valueIn(monitorOf(config), evaluation));
+  if (plateau) cursor.plateau = plateau;
   const value = valueIn(monitorOf(config), evaluation), what = name === "val_loss" ? "validation loss" : name;
   if (!Number.isFinite(value)) { // the next steps may come to a number again
     warn(`The ${what} is ${value} after step ${step}, which is never the best.`, step);

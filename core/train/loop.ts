@@ -17,7 +17,6 @@ import {
 } from "./epoch_end.ts";
 import { sharesOf } from "./micro_batch.ts";
 import { StepAborted } from "./pauses.ts";
-import { learningRate } from "./schedule.ts";
 import type { StepTaken } from "./step.ts";
 import { ended, type Ending, stoppedFor } from "./stop.ts";
 import type { Trainer } from "./trainer.ts";
@@ -94,10 +93,11 @@ export async function trainSteps(loop: Loop): Promise<Ending | null> {
 /** Hot: only the numbers of the step before are read from the device. Returns where the step was aborted. */
 function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   const { trainer, at, supply, metrics, request } = loop;
-  const { cursor, plan, ranks, pass: { loss } } = trainer;
+  const { cursor, plan, ranks, pass: { loss }, schedule, optimizer } = trainer;
   const samples = Math.min(plan.global, trainer.data.train.length - cursor.stepInEpoch * plan.global);
   request.step = cursor.step;
-  request.rate = learningRate(trainer.schedule, cursor.step);
+  request.rate = schedule.rate(cursor);
+  if (schedule.moves) optimizer.move!(schedule.moved(cursor.step)!);
   request.wantNorm = loop.logged(cursor.step + 1);
   request.passes = Math.ceil(Math.ceil(samples / (ranks?.team.world ?? 1)) / plan.micro);
   at.stepping(cursor.step, request.wantNorm);
@@ -143,7 +143,7 @@ async function abortStep(loop: Loop, { reason, begun }: StepAborted): Promise<En
 
 async function endEpoch(loop: Loop): Promise<Ending | null> {
   const { trainer, at, pace, turn, metrics, epoch, evaluations } = loop;
-  const { config: { training }, cursor, plan, account } = trainer;
+  const { config: { training }, cursor, plan, account, schedule } = trainer;
   await settleEpoch(loop);
   pace.pause();
   metrics.keep(); // resuming after a stop in the evaluation begins with it
@@ -158,9 +158,10 @@ async function endEpoch(loop: Loop): Promise<Ending | null> {
   if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
     Object.assign(cursor, { epoch: epoch + 1, stepInEpoch: 0, sums: [] });
   }
+  const rate = schedule.rate({ ...cursor, step: Math.max(0, cursor.step - 1) });
   const { kept, stop: early } = judgeEvaluation(trainer, epoch, evaluation);
   const time = spentBetween(loop.began, account.markTime());
-  reportEpoch(trainer, epoch, trained, evaluation, pace.epochRate(), time);
+  reportEpoch(trainer, epoch, trained, evaluation, { rate, pace: pace.epochRate() }, time);
   const isDue = saves || kept || early !== null;
   const mayWait = isDue && !isLast && early === null && trainer.ranks === null; // ranks' clocks differ
   const waits = mayWait && await trainer.saver.putOff(kept);

@@ -4,6 +4,7 @@ import { longLivedZeros, scale } from "../../ffi/make.ts";
 import { copy_, narrow, view } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
+import type { Moved } from "../checkpoint/training_state.ts";
 import type { Module } from "../models/nn/module.ts";
 import { alignedStarts, type Arena } from "./arena.ts";
 import { createOptimizer, optimizersThat, traitsOf } from "./optimizers.ts";
@@ -77,6 +78,9 @@ export function groupedOptimizer(settings: OptimizerSettings, arena: Arena, grou
         epoch = now;
       },
     },
+    ...(parts.every(({ optimizer }) => optimizer.move) && {
+      move: (to: Moved) => parts.forEach(({ optimizer }) => optimizer.move!(to)),
+    }),
     step(lr, found = null) {
       taken++;
       gather();

@@ -26,8 +26,8 @@ import type { DataFacts } from "./data_facts.ts";
 import { openHolder } from "./held_state.ts";
 import { latestPath, type RunPaths } from "./run_folder.ts";
 import type { Sharing } from "./sharing.ts";
-import { torchScheduler } from "./torch_scheduler.ts";
-import { learningRate, type Schedule } from "./schedule.ts";
+import { torchState } from "./torch_scheduler.ts";
+import type { Course } from "./schedules/course.ts";
 import type { Run } from "./launch.ts";
 
 // A snapshot is made between two steps, and a thread writes it while training goes on.
@@ -38,7 +38,7 @@ interface Context extends Pick<Run, "config" | "cursor" | "events" | "console" |
   readonly wandb: string | null;
   readonly paths: RunPaths;
   readonly parts: StateParts;
-  readonly schedule: Schedule;
+  readonly schedule: Course;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
   /** Null where this rank writes all. */
@@ -252,12 +252,11 @@ function jobOf(
     version: VERSION,
     run: paths.run,
     seed: config.training.seed,
-    learningRate: learningRate(schedule, cursor.step),
-    scheduler: torchScheduler(schedule, {
-      step: cursor.step,
-      epoch: cursor.epoch,
+    learningRate: schedule.rate(cursor),
+    scheduler: torchState(schedule, cursor, {
       factors: parts.optimizer.groups?.factors ?? [1],
       stepSize: config.training.scheduler.step_size,
+      usesBeta: "betas" in parts.optimizer.options,
     }),
     config: valuesWithoutSecrets(config),
   }, own?.data ?? snapshot?.data);

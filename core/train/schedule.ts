@@ -1,5 +1,6 @@
 // The learning rate as a function of the step, and the schedule that the settings ask for.
-import { checkedDuration } from "../settings/setting.ts";
+import { checkedDuration, parseDuration } from "../settings/setting.ts";
+import { UserError } from "../base/errors.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Facts } from "../models/model.ts";
 import { rolloutOf, stepsAt } from "../data/source/rollout.ts";
@@ -31,11 +32,18 @@ export interface Schedule {
 }
 
 /** The rate for the step with this number, counted from 0. */
-export function learningRate(s: Schedule, step: number): number {
-  const { swa } = s;
-  if (!swa || step < swa.from) return scheduled(s, step);
+export const learningRate = (s: Schedule, step: number): number =>
+  towardsAverage(s.swa, step, (step) => scheduled(s, step));
+
+/** The rate that leads to the one at which weights are averaged, from where the schedule is when that begins. */
+export function towardsAverage(
+  swa: Schedule["swa"],
+  step: number,
+  scheduled: (step: number) => number,
+): number {
+  if (!swa || step < swa.from) return scheduled(step);
   const share = swa.over === 0 ? 1 : (1 - Math.cos(Math.PI * Math.min(1, (step - swa.from) / swa.over))) / 2;
-  return share * swa.rate + (1 - share) * scheduled(s, swa.from);
+  return share * swa.rate + (1 - share) * scheduled(swa.from);
 }
 
 function scheduled(s: Schedule, step: number): number {
@@ -79,6 +87,45 @@ function oneCycle(s: Schedule, step: number): number {
     : between(s.peak, s.min, (step - up) / Math.max(1, s.total - up));
 }
 
+/** Counts the time of a schedule in ticks: steps, or epochs with --schedule-per epoch. */
+export interface Clock {
+  readonly byEpoch: boolean;
+  readonly perEpoch: number;
+  readonly total: number;
+  at(step: number): number;
+  /** "500steps", "1ep", "1e6samples", "2e9tok", "10%" of the run, or a number of ticks; NaN of anything else. */
+  ticks(text: string): number;
+}
+
+export function clockOf(training: Config["training"], plan: BatchPlan, facts: Facts): Clock {
+  const byEpoch = training.scheduler.per === "epoch", steps = stepsInAll(training, plan);
+  const { stepsPerEpoch } = plan;
+  const total = byEpoch ? Math.ceil(steps / stepsPerEpoch) : steps;
+  return {
+    byEpoch,
+    perEpoch: byEpoch ? 1 : stepsPerEpoch,
+    total,
+    at: (step) => byEpoch ? Math.floor(step / stepsPerEpoch) : step,
+    ticks(text) {
+      const share = /^(\d+(?:\.\d+)?)%$/.exec(text);
+      if (share) return Math.round(Number(share[1]) / 100 * total);
+      if (/^\d+$/.test(text)) return Number(text);
+      const duration = parseDuration(text);
+      if (duration === null || duration.unit === "seconds") return NaN;
+      if (!byEpoch) return inSteps(text, plan, facts);
+      const epochs = duration.unit === "epochs" ? duration.count : inSteps(text, plan, facts) / stepsPerEpoch;
+      if (Number.isInteger(epochs)) return epochs;
+      throw new UserError(
+        "usage",
+        `${text} of the schedule is ${
+          Number(epochs.toPrecision(3))
+        } epochs, and with --schedule-per epoch the rate changes ` +
+          "at the ends of epochs only: give whole epochs, or leave --schedule-per out.",
+      );
+    },
+  };
+}
+
 export function scheduleOf(
   training: Config["training"],
   peak: number,
@@ -86,28 +133,36 @@ export function scheduleOf(
   facts: Facts,
 ): Schedule {
   const { type, min_lr, step_size, gamma, warmup, restart_epochs, restart_factor } = training.scheduler;
-  const { swa_start, swa_lr, swa_anneal_epochs, optimizer: { learning_rate } } = training;
+  const { total, perEpoch, ticks } = clockOf(training, plan, facts);
+  const swa = averagedRate(training, peak, perEpoch);
   return {
-    type,
+    type: type as Schedule["type"],
     peak,
     min: min_lr,
-    warmup: inSteps(warmup, plan, facts),
-    total: stepsInAll(training, plan),
-    every: step_size * plan.stepsPerEpoch,
+    warmup: ticks(warmup),
+    total,
+    every: step_size * perEpoch,
     gamma,
-    ...(type === "sgdr" &&
-      { restart: { every: restart_epochs * plan.stepsPerEpoch, factor: restart_factor } }),
-    ...(swa_start > 0 && swa_lr > 0 && {
-      swa: {
-        from: (swa_start - 1) * plan.stepsPerEpoch,
-        over: swa_anneal_epochs * plan.stepsPerEpoch,
-        rate: swa_lr * (learning_rate > 0 ? peak / learning_rate : 1), // scaled with the batch as the rate is
-      },
-    }),
+    ...(type === "sgdr" && { restart: { every: restart_epochs * perEpoch, factor: restart_factor } }),
+    ...(swa && { swa }),
   };
 }
 
-/** "500steps", "1ep", "1e6samples", "2e9tok" -> optimizer steps. */
+/** Null where the rate stays the scheduler's while weights are averaged. */
+export function averagedRate(
+  { swa_start, swa_lr, swa_anneal_epochs, optimizer: { learning_rate } }: Config["training"],
+  peak: number,
+  perEpoch: number,
+): Schedule["swa"] | null {
+  return swa_start > 0 && swa_lr > 0
+    ? {
+      from: (swa_start - 1) * perEpoch,
+      over: swa_anneal_epochs * perEpoch,
+      rate: swa_lr * (learning_rate > 0 ? peak / learning_rate : 1), // scaled with the batch as the rate is
+    }
+    : null;
+}
+
 function inSteps(text: string, plan: BatchPlan, facts: Facts): number {
   const { count, unit } = checkedDuration(text);
   const perStep = {

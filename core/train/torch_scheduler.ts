@@ -1,6 +1,9 @@
 // Writes a schedule as the state dict of torch's scheduler of its kind, so that a script in Python goes on with the
 // same rates: scheduler.load_state_dict takes all its numbers from it.
+import type { CheckpointFacts, Cursor, Moved } from "../checkpoint/training_state.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
+import type { Course, Stretch } from "./schedules/course.ts";
+import type { Groups } from "./schedules/law.ts";
 
 interface Place {
   /** Optimizer steps and whole epochs that are done. */
@@ -20,6 +23,56 @@ interface TorchScheduler {
   readonly perStep?: State;
   /** Numbers that a scheduler leaves in the optimizer's groups, for the whole rate. */
   readonly group: Readonly<Record<string, number>>;
+}
+
+/** The run's own, for a checkpoint: of a name alone, or of stretches. */
+export function torchState(
+  course: Course,
+  { step, epoch, plateau }: Pick<Cursor, "step" | "epoch" | "plateau">,
+  { factors, stepSize, usesBeta }: Pick<Place, "factors" | "stepSize"> & { readonly usesBeta: boolean },
+): CheckpointFacts["scheduler"] {
+  const { plain, clock } = course, moved = course.moved(step);
+  const own = moved && { moved: moved satisfies Moved };
+  if (plain) {
+    const place = { step: clock.at(step), epoch, factors, stepSize };
+    return { ...torchScheduler(plain, place), ...own };
+  }
+  const each = (rate: number) => factors.map((factor) => rate * factor);
+  const groups = { each, count: factors.length, usesBeta }, tick = clock.at(step);
+  const rate = course.rate({ step, plateau }), { stretches } = course;
+  const all = { group: Object.assign({ initial_lr: course.peak }, ...stretches.map(({ law }) => law.rates)) };
+  const numbers = Object.assign({}, ...stretches.map(({ law }) => law.numbers));
+  const states = stretches.map((stretch, i) =>
+    stateOf(stretch, stretches[i + 1]?.from ?? Infinity, tick, groups)
+  );
+  const alone = stretches.length === 1 || course.plateau !== null;
+  const state = alone ? { ...states.at(-1), _last_lr: each(rate) } : {
+    _milestones: stretches.slice(1).map(({ from }) => from),
+    last_epoch: tick,
+    _last_lr: each(rate),
+    _schedulers: states.map((one) => ({ ...one, _last_lr: each(rate) })),
+  };
+  return { ...all, numbers, state: { ...state, ...plateauState(course, plateau) }, ...own };
+}
+
+function stateOf({ law, from }: Stretch, until: number, tick: number, groups: Groups): State {
+  const last = Math.max(0, Math.min(tick, until - 1) - from);
+  return {
+    base_lrs: groups.each(law.base),
+    last_epoch: last,
+    _step_count: last + 1,
+    ...law.state(last, groups),
+  };
+}
+
+/** torch's has no place in a SequentialLR: a script has it alone, behind the warm-up. */
+function plateauState({ plateau: first }: Course, given: Cursor["plateau"]): State | null {
+  if (first === null) return null;
+  const { mode, best, bad, cooldown, evaluations } = given ?? first;
+  return {
+    ...{ mode, best, cooldown_counter: cooldown, num_bad_epochs: bad, last_epoch: evaluations },
+    ...{ mode_worse: mode === "min" ? Infinity : -Infinity },
+  };
 }
 
 /** StepLR is stepped after each epoch, where there is no warm-up; any other after each optimizer step. */

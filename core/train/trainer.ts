@@ -20,7 +20,7 @@ import { noSaver, openRankGroup } from "./rank_group.ts";
 import { openFiles } from "./record.ts";
 import { openSaver } from "./save.ts";
 import { notesOf, openModel, openStart } from "./setup/model.ts";
-import { refuseUnknownWeights } from "./checks.ts";
+import { refuseCourse, refuseUnknownWeights } from "./checks.ts";
 import { openRequests } from "./stop.ts";
 import { openThaw } from "./trained_parameters.ts";
 
@@ -48,6 +48,10 @@ export async function openTrainer(given: Launch) {
   const mode = modeOfRun(training, pass.onGpu, batchesInAll(training, plan));
   const compiler = mode && await stepCompiler();
   const update = openWeightUpdate(launch, model, reports, compiler, mode), { zero, parts } = update;
+  refuseCourse(model.schedule, config, {
+    evaluates: data.val !== null,
+    moving: update.optimizer.move !== undefined,
+  });
   const notes = notesOf(model, zero), start = openStart(model, update), { cursor } = start;
   const feed = openRunFeed(launch, model, plan), instruments = openInstruments(launch, model, feed, cursor);
   const refusals = openRefusals(cursor, team, keepsRefusals(training, mode));

@@ -18,31 +18,36 @@ import { createEma, createWeightAverage, type WeightAverage } from "./weight_ave
 import type { Ema } from "./optimizers/optimizer.ts";
 import { optimizerFor } from "./parameter_groups.ts";
 import { LossScaler } from "./precision.ts";
+import type { Course } from "./schedules/course.ts";
 
 export type WeightUpdate = ReturnType<typeof openWeightUpdate>;
 
 export function openWeightUpdate(
   { config, device, team = null }: Launch,
-  built: Built & { readonly plan: BatchPlan },
+  built: Built & { readonly plan: BatchPlan; readonly schedule: Pick<Course, "moves"> },
   reports: Reports,
   /** Null where steps are not to be compiled, or can't be. */
   given: Compiler | null,
   mode: Mode | null,
 ) {
-  const { training, distributed } = config, { arena, model, pass, amp, trained, plan } = built;
+  const { training, distributed } = config,
+    { arena, model, pass, amp, trained, plan, schedule: { moves } } = built;
   const uncompiled = mode && whyNotCompiled(built, given, mode, config, team !== null);
   const compiler = uncompiled === null ? given : null, fast = mode === "fast" ? compiler : null;
+  const update = moves === null ? fast : null;
   const zero = team && distributed.zero > 0
-    ? openZero(config, arena, model, team, fast, trained.grouping)
+    ? openZero(config, arena, model, team, update, trained.grouping)
     : null;
   const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, trained.grouping, model.root);
   const batches = batchesInAll(training, plan);
   const choice = compiler && !pass.onGpu
     ? choiceFor(training, mode!, { alone: team === null, batches }, reports.line)
     : null;
-  let why = "only those of adamw, adam and sgd are compiled, without amsgrad, maximize and dampening";
-  const optimizer = fast && zero === null
-    ? fast.update(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
+  let why = moves !== null
+    ? "the schedule moves its momentum or weight decay"
+    : "only those of adamw, adam and sgd are compiled, without amsgrad, maximize and dampening";
+  const optimizer = update && zero === null
+    ? update.update(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
     : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   const swa = training.swa_start > 0 ? createWeightAverage(arena, model.root, training.swa_start) : null;

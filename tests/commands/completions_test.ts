@@ -34,7 +34,7 @@ Deno.test("bash completes commands, flags, choices, presets and files", async ()
     assertEquals(await complete("hpctrain", "--wandb-o"), "--wandb-offline --wandb-online");
     assertEquals(await complete("hpctrain", "presets", "c"), "cpu cpu-cluster");
     assertEquals(await complete("hpctrain", "--preset", "q"), "quickstart");
-    assertEquals(await complete("hpctrain", "config", "--sch"), "--scheduler --schema");
+    assertEquals(await complete("hpctrain", "config", "--sch"), "--scheduler --schedule-per --schema");
     assertEquals(await complete("hpctrain", "--config", "r"), "run.yaml");
     assertEquals(await complete("hpctrain", "inspect", "r"), "run.yaml");
     assertEquals(await complete("hpctrain", "--set", "training.ep"), "training.epochs=");

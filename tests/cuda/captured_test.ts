@@ -63,6 +63,25 @@ onStandin(
 );
 
 onStandin(
+  "a run whose schedule moves the momentum says that its steps are not captured, and has the rates of one that is",
+  () =>
+    inTemp(async (cwd) => {
+      const flags = `${SHORT} ${MLP} --train-samples 64 --epochs 1 --device cuda --compile=exact`.split(" ");
+      const run = (momentum: boolean) => [...flags, `--scheduler=onecycle(cycle_momentum=${momentum})`];
+      const ends = await runAll(cwd, [
+        { args: [...run(true), "--run-name=moved"] },
+        { args: [...run(false), "--run-name=still"] },
+      ]);
+      assertEquals(ends.map(({ code, error }) => [code, error]), Array(2).fill([0, null]));
+      assertEquals(ends.map(({ counts }) => (counts["graph:captured"]?.count ?? 0) > 1), [false, true]);
+      const steps = (name: string) => eventsOf(cwd, name).filter(({ kind }) => kind === "step");
+      assertEquals(steps("moved").map(({ lr }) => lr), steps("still").map(({ lr }) => lr));
+      const log = Deno.readTextFileSync(join(cwd, "logs/moved/rank-0.log"));
+      assertSentence("cuda/captured: momentum moves", /Steps are not captured.*/.exec(log)?.[0]);
+    }),
+);
+
+onStandin(
   "captured steps give the epochs' metrics and the averaged weights of steps that run op by op",
   () =>
     inTemp(async (cwd) => {

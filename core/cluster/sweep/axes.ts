@@ -72,7 +72,7 @@ function ofSetting(pair: string): SweepAxis | null {
   return axisOf(declared, setOrigin(path), pair.slice(equals + 1));
 }
 
-/** Returns null for one value. Commas separate values, semicolons those of lists; `\,` is a comma. */
+/** Returns null for one value. Commas outside brackets separate values, semicolons those of lists; `\,` is a comma. */
 function axisOf(declared: Declared, origin: FlagOrigin, given: string): SweepAxis | null {
   const { path, setting } = declared;
   if (path.startsWith("cluster.")) return null; // such as lists of partitions or nodes
@@ -82,7 +82,9 @@ function axisOf(declared: Declared, origin: FlagOrigin, given: string): SweepAxi
   const mark = setting.kind === "list" ? ";" : ",";
   const choices = ends
     ? []
-    : given.split(new RegExp(`(?<!\\\\)${mark}`)).map((one) => one.replaceAll(`\\${mark}`, mark));
+    : given.split(new RegExp(`(?<!\\\\)${mark}(?![^(\\[]*[)\\]])`)).map((one) =>
+      one.replaceAll(`\\${mark}`, mark)
+    );
   if (!ends && choices.length < 2) return null;
   if (Object.hasOwn(NOT_SWEPT, path)) {
     throw new UserError(

@@ -15,13 +15,18 @@ import {
 } from "./file.ts";
 import { isPython } from "../../base/files.ts";
 import { hashOfPython, openPythonFile } from "./python.ts";
-import { LOSS_EXAMPLE, METRICS_EXAMPLE, MODEL_EXAMPLE } from "./made.ts";
+import { codeFilesIn } from "../../settings/sections/schedule.ts";
+import { LOSS_EXAMPLE, METRICS_EXAMPLE, MODEL_EXAMPLE, SCHEDULE_EXAMPLE } from "./made.ts";
 import { resolve } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Resolved } from "../../settings/resolve.ts";
 import { programHash } from "../exported/archive.ts";
 
 type Named = Pick<Config, "model" | "training" | "data">;
+
+/** Files that only a run needs which trains, and not one that answers: those of its schedule. */
+export const trainingCode = ({ training }: Pick<Config, "training">): readonly string[] =>
+  codeFilesIn(training.scheduler.type);
 
 /**
  * The files' functions are given `library`; the module at `reader` gives it in other threads. Returns the
@@ -31,12 +36,14 @@ export async function openUserCode(
   { model, training, data }: Named,
   library: LibraryContext,
   reader: string,
+  schedules: readonly string[] = [],
 ): Promise<string> {
   const wanted = [
     [model.name, "model", MODEL_EXAMPLE],
     [training.loss, "loss", LOSS_EXAMPLE],
     [training.metric, "metrics", METRICS_EXAMPLE],
     [data.code, "data", DATA_EXAMPLE],
+    ...schedules.map((path) => [path, "schedule", SCHEDULE_EXAMPLE] as const),
   ] as const;
   const hashes: string[] = [];
   for (const [path, what, like] of wanted) {
@@ -59,6 +66,8 @@ const NAMES = [
   { setting: "data.code", flag: "--data", of: ({ data }: Resolved["config"]) => data.code },
 ] as const;
 
+const SCHEDULER = "training.scheduler.type";
+
 /** The settings keep this much of a hash. */
 const HASH_LENGTH = 16;
 
@@ -67,12 +76,20 @@ export const codeHash = async (path: string): Promise<string> =>
     .slice(0, HASH_LENGTH);
 
 /** Refuses what only a checkpoint names and this machine lacks. Call it before any code is opened. */
-export async function refuseForeignCode({ config, origin }: Resolved): Promise<void> {
+export async function refuseForeignCode(
+  { config, origin }: Resolved,
+  schedules: readonly string[] = [],
+): Promise<void> {
   const saved = origin("model.code").kind === "checkpoint" ? config.model.code.split("-") : [];
   for (const { setting, flag, of } of NAMES) {
     const path = of(config);
     if (origin(setting).kind === "checkpoint" && (isCode(path) || isPython(path) || isExported(path))) {
       await refuseForeign(path, flag, saved);
+    }
+  }
+  if (origin(SCHEDULER).kind === "checkpoint") {
+    for (const path of schedules) {
+      await refuseForeign(path, "--scheduler", saved);
     }
   }
   refuseForeignPython(config.data, origin);

@@ -15,7 +15,10 @@ export interface UserFile {
   readonly hash: string;
   /** A loader thread opens data by the module at this address; absent where only this thread reads it. */
   readonly reader?: string;
+  /** Its function makes something of the library and of this. */
   make(context: LibraryContext): unknown;
+  /** Its function answers these, where it makes nothing; absent of Python's. */
+  call?(...args: readonly unknown[]): unknown;
 }
 
 /** `what` is the purpose of the file ("model"), and `like` shows what it should export. */
@@ -44,16 +47,19 @@ export async function openUserFile(
       `${path} should export a function that makes the ${what}, and ${found}. ${like}`,
     );
   }
+  const call = (...args: readonly unknown[]): unknown => {
+    try {
+      return build(...args);
+    } catch (error) {
+      throw asMistake(aClass(error, path, like), path);
+    }
+  };
   return {
     path,
     hash: loaded.hash,
+    call,
     make(context) {
-      let made: unknown;
-      try {
-        made = build({ ...library, ...context });
-      } catch (error) {
-        throw asMistake(aClass(error, path, like), path);
-      }
+      const made = call({ ...library, ...context });
       if (made instanceof Promise) {
         made.catch(() => {}); // The mistake is reported here.
         throw new UserError(

@@ -86,6 +86,8 @@ function isModel(value: unknown): value is Model {
 export const LOSS_EXAMPLE =
   "It should look like: export default ({ ops }) => (output, target) => ops.mean(...), the mean over the " +
   "samples of a batch. To begin with one: hpctrain new loss.";
+export const SCHEDULE_EXAMPLE =
+  "It should look like: export default (step, { total }) => 1 - step / total, the factor of the learning rate at a step.";
 export const METRICS_EXAMPLE =
   "It should look like: export default ({ ops }) => ({ name: (output, target) => ops.mean(...) }), each the " +
   "mean over the samples of a batch. To begin with one: hpctrain new metric.";

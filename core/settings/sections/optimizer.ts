@@ -1,6 +1,5 @@
-// Declares how weights are updated. The names and defaults of the optimizer and the scheduler are PyTorch's where it has
-// them.
-import { bool, choice, duration, float, int, list } from "../setting.ts";
+// Declares how weights are updated. The names and defaults of the optimizer are PyTorch's where it has them.
+import { bool, choice, float, int, list } from "../setting.ts";
 
 const BETAS = ["weight_decay", "beta1", "beta2", "eps"] as const;
 
@@ -45,22 +44,8 @@ export const OPTIMIZER_DEFAULTS: { readonly [T in OptimizerName]?: Readonly<Reco
 
 const OPTIMIZER_NAMES = Object.keys(OPTIMIZER_READS) as OptimizerName[];
 
-/** The schedulers, with the settings that each of them reads beside the warm-up. */
-export const SCHEDULER_READS = {
-  cosine: ["min_lr"],
-  linear: ["min_lr"],
-  step: ["step_size", "gamma"],
-  constant: [],
-  onecycle: ["min_lr"],
-  sgdr: ["min_lr", "restart_epochs", "restart_factor"],
-} as const;
-
-type SchedulerName = keyof typeof SCHEDULER_READS;
-
-const SCHEDULER_NAMES = Object.keys(SCHEDULER_READS) as SchedulerName[];
-
 /** "sgd", "all but sgd and lion" */
-function namesThatRead(table: Readonly<Record<string, readonly string[]>>, setting: string): string {
+export function namesThatRead(table: Readonly<Record<string, readonly string[]>>, setting: string): string {
   const names = Object.keys(table), reads = (name: string) => table[name].includes(setting);
   const some = names.filter(reads), others = names.filter((name) => !reads(name));
   if (others.length === 0) return "all";
@@ -80,8 +65,6 @@ function ownDefaults(setting: string): string {
 }
 
 const readers = (setting: Own): string => namesThatRead(OPTIMIZER_READS, setting);
-const followers = (setting: typeof SCHEDULER_READS[SchedulerName][number]): string =>
-  namesThatRead(SCHEDULER_READS, setting);
 
 const SPARSE =
   "Its gradients are sparse, and all gradients are dense here: take adam, which does the same with them.";
@@ -239,52 +222,6 @@ export const optimizer = {
     help: `smallest scale of a parameter, to which steps are in proportion (${readers("eps2")})`,
   }),
   d: float(1, { min: 1, max: 1e6, help: `largest root mean square of an update (${readers("d")})` }),
-};
-
-export const scheduler = {
-  type: choice(SCHEDULER_NAMES, "cosine", {
-    flag: "scheduler",
-    spellings: ["lr-scheduler-type", "lr-scheduler"],
-    common: true,
-    aliases: ["training.scheduler"],
-    words: { constant_with_warmup: "constant", cosine_with_restarts: "sgdr" },
-    unlike: {
-      slurm: "It is how the learning rate changes; `hpctrain sbatch` makes a job for SLURM.",
-      pbs: "It is how the learning rate changes; `hpctrain qsub` makes a job for PBS.",
-    },
-    about: { sgdr: "cosine that begins again, after restart_epochs and then ever longer" },
-    help: "how the learning rate changes after warm-up",
-  }),
-  warmup: duration("0", ["steps", "epochs", "samples", "tokens"], {
-    flag: "warmup",
-    spellings: ["warmup-steps"],
-    common: true,
-    aliases: ["training.warmup"],
-    empty: "none",
-    help: "time over which the learning rate rises from 0",
-  }),
-  min_lr: float(0, {
-    min: 0,
-    max: 1e6,
-    flag: "min-lr",
-    help: `learning rate at the end (${followers("min_lr")})`,
-  }),
-  step_size: int(30, {
-    min: 1,
-    max: 1e9,
-    help: `epochs from one fall of the learning rate to the next (${followers("step_size")})`,
-  }),
-  gamma: float(0.1, { min: 0, max: 1, above: true, help: `factor of each fall (${followers("gamma")})` }),
-  restart_epochs: int(10, {
-    min: 1,
-    max: 1e9,
-    help: `epochs until the learning rate first begins again (${followers("restart_epochs")})`,
-  }),
-  restart_factor: int(2, {
-    min: 1,
-    max: 1000,
-    help: `how many times longer each stretch is than the one before (${followers("restart_factor")})`,
-  }),
 };
 
 /** Around the optimizer: learning rates by name and depth, clipping, averages of weights. */

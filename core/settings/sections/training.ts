@@ -1,8 +1,9 @@
 // Declares the section training: how much is trained, from what, what is minimised and measured, what computes and in which
 // precision; and the parts that have files of their own.
 import { bool, choice, duration, float, int, list, path, text } from "../setting.ts";
-import { optimizer, rates, scheduler } from "./optimizer.ts";
+import { optimizer, rates } from "./optimizer.ts";
 import { guards } from "./run.ts";
+import { scheduler } from "./schedule.ts";
 
 const CODE_FILE = { regex: /\.(ts|mts|js|mjs)$/, says: "a TypeScript file" };
 

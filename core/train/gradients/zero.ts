@@ -137,6 +137,7 @@ function stateOf(
         inner.step(learningRate, found);
         share();
       },
+      ...(inner.move && { move: inner.move }),
       ...(inner.numbers && { numbers: inner.numbers }),
       ...(inner.groups && { groups: ofWhole(inner.groups, cut!.of) }),
       ...(inner.onDevice && { onDevice: sharedUpdate(inner.onDevice, share) }),

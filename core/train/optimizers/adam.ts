@@ -20,6 +20,7 @@ export const adam: OptimizerKind<"adamw" | "adam"> = {
     wholeGradient: false,
     perElement: true,
     shardable: true,
+    moves: true,
     bytesPerWeight: ({ amsgrad }) => amsgrad ? 12 : 8,
     compiled: "adam",
   },
@@ -35,7 +36,8 @@ export const adam: OptimizerKind<"adamw" | "adam"> = {
       ? [fusedAdamW_, fusedAdamWByTensor_]
       : [fusedAdam_, fusedAdamByTensor_];
     const lists = [parameters, gradients, first, second, largest, counts] as const;
-    const rest = [beta1, beta2, decay, eps, amsgrad, maximize, null] as const;
+    const rest: [number, number, number, number, boolean, boolean, null] = //
+      [beta1, beta2, decay, eps, amsgrad, maximize, null];
     const rate = keep(scalar(NaN, "f32", device));
     let steps = 0;
     return {
@@ -49,6 +51,10 @@ export const adam: OptimizerKind<"adamw" | "adam"> = {
       slots: slotsOf(this.traits, ...views),
       ...(!amsgrad && !maximize && { state }),
       advance: () => ++steps,
+      move({ momentum = beta1, decay: factor = 1 }) {
+        rest[0] = momentum;
+        rest[2] = decay * factor;
+      },
       options: {
         betas: [beta1, beta2],
         eps,

@@ -2,6 +2,7 @@
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { longLivedZeros } from "../../../ffi/make.ts";
 import type { Module } from "../../models/nn/module.ts";
+import type { Moved } from "../../checkpoint/training_state.ts";
 import type { OPTIMIZER_READS } from "../../settings/sections/optimizer.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Arena } from "../arena.ts";
@@ -24,6 +25,8 @@ export interface Optimizer {
    * the device, because a gradient is not finite, the device leaves the step out.
    */
   step(learningRate: number, found?: Tensor | null, clip?: Clip | null): void;
+  /** From the next step on its momentum and weight decay are these; absent where its update has them as they were. */
+  move?(to: Moved): void;
   /** The update clips the gradient itself. */
   readonly clips?: boolean;
   /** For an optimizer whose kernels read rate and count on the device. */
@@ -112,6 +115,8 @@ export interface Traits {
   readonly perElement: boolean;
   /** True where each rank can update a part of the weights (--zero 1), or what keeps them from it. */
   readonly shardable: true | string;
+  /** A schedule can move its momentum and weight decay (`move`). */
+  readonly moves?: true;
   /** The update as code is this loop of the compiler's; null where it runs op by op. */
   readonly compiled: "adam" | "sgd" | null;
   /** Its state and its average take so many bytes beside each weight. */

@@ -10,6 +10,7 @@ export const sgd: OptimizerKind<"sgd"> = {
     wholeGradient: false,
     perElement: true,
     shardable: true,
+    moves: true,
     bytesPerWeight: ({ momentum }) => momentum > 0 ? 4 : 0,
     compiled: "sgd",
     refuses: ({ optimizer: { nesterov, momentum, dampening } }) =>
@@ -25,7 +26,8 @@ export const sgd: OptimizerKind<"sgd"> = {
     const device = arena.flat.device;
     const state = momentum > 0 ? [zerosAs(arena)] : [];
     const views = state.map((slot) => arena.viewsOf(slot)), [velocity = []] = views;
-    const lists = [parameters, gradients, velocity, decay, momentum] as const;
+    const lists: [typeof parameters, typeof gradients, typeof velocity, number, number] = //
+      [parameters, gradients, velocity, decay, momentum];
     const rate = keep(scalar(NaN, "f32", device));
     let steps = 0;
     return {
@@ -39,6 +41,10 @@ export const sgd: OptimizerKind<"sgd"> = {
       slots: slotsOf(this.traits, ...views),
       ...(dampening === 0 && !maximize && { state }),
       advance: () => ++steps,
+      move({ momentum: moved = momentum, decay: factor = 1 }) {
+        lists[3] = decay * factor;
+        lists[4] = moved;
+      },
       options: { momentum, dampening, weight_decay: decay, nesterov, maximize, fused: true },
       step(lr, found = null) {
         const isFirst = steps++ === 0; // the first velocity is the gradient itself

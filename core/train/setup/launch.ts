@@ -15,7 +15,7 @@ import { type Config, findSetting, readSetting } from "../../settings/settings.t
 import { checkedDuration, UNIT_SUFFIX } from "../../settings/setting.ts";
 import { formatOrigin, isTyped } from "../../settings/values.ts";
 import type { Device } from "../../../ffi/tensor.ts";
-import { OPTIMIZER_READS, SCHEDULER_READS } from "../../settings/sections/optimizer.ts";
+import { settingsRead } from "../../settings/sections/schedule.ts";
 import { refuseGpus, refuseOptimizer } from "../checks.ts";
 import { loaderThreads, unusedGpus, whyNoCuda } from "../device.ts";
 import { inCommon } from "../gpu.ts";
@@ -157,10 +157,10 @@ function isAsked({ config, origin }: Resolved, path: string): boolean {
 
 /** Lines about typed settings of other optimizers and schedulers. */
 export function unreadSettings(resolved: Resolved): string[] {
-  const { optimizer, scheduler } = resolved.config.training;
+  const { optimizer, scheduler } = resolved.config.training, read = settingsRead(scheduler.type);
   return [
-    ...unreadOf(resolved, "optimizer", optimizer.type, OPTIMIZER_READS),
-    ...unreadOf(resolved, "scheduler", scheduler.type, SCHEDULER_READS),
+    ...unreadOf(resolved, "optimizer", optimizer.type, read.optimizer),
+    ...unreadOf(resolved, "scheduler", scheduler.type, read.scheduler),
   ];
 }
 

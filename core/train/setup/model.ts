@@ -13,7 +13,8 @@ import { fitBatch } from "../finders/fit.ts";
 import { chooseKernelSearch, gpuFactsOf, othersNote } from "../gpu.ts";
 import type { Launch } from "../launch.ts";
 import { checkTrainingMemory } from "../memory.ts";
-import { rateLine, scaledLearningRate, scheduleOf } from "../schedule.ts";
+import { rateLine, scaledLearningRate } from "../schedule.ts";
+import { openCourse } from "../schedules/course.ts";
 import { hasStatistics } from "../weight_average.ts";
 import { startAsFirst } from "../rank_group.ts";
 import { freshCursor, type Resume, startFrom } from "../resume.ts";
@@ -43,7 +44,7 @@ export function openModel(given: Launch) {
     /** Null on a CPU, and but for rank 0. */
     gpu: first ? gpuFactsOf(config, device, built) : null,
     sampling: openSampling(config.data, training.seed, train),
-    schedule: scheduleOf(training, scaledLearningRate(training, plan.global), plan, train.facts),
+    schedule: openCourse(config, scaledLearningRate(training, plan.global), plan, train.facts),
   };
 }
 
@@ -61,6 +62,7 @@ export function notesOf(m: OpenedModel, zero: { readonly note: string } | null):
     ...(training.swa_start > 0 ? [averageNote(m.model.root, training.swa_start)] : []),
     ...m.fitNotes,
     [plan.note, ...(resolved ? [rateLine(training, plan.global, resolved.originText)] : [])].join(". "),
+    ...m.schedule.notes,
     ...(zero ? [zero.note] : []),
     ...precisionNote(m),
     ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : []),

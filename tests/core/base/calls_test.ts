@@ -26,6 +26,11 @@ Deno.test("names with arguments, pairs, words and calls in calls are read as Pyt
   ]);
   assertEquals(parseCalls(text, "--augment")[0].text, "random_resized_crop(224, scale=(0.08, 1))");
   assertEquals(parseCalls("", "--augment"), []);
+  assertEquals(parseCall("step(30ep, 1e-1, [2e6samples, 20%])", "--scheduler").values, [
+    "30ep",
+    0.1,
+    ["2e6samples", "20%"],
+  ]);
 });
 
 Deno.test("what can't be read is named with its place", () => {

@@ -47,6 +47,7 @@ export function sample(setting: Setting): { text: string; data: unknown } {
         "1..6",
         "64x64",
         "balanced",
+        "0.25",
       ].find((
         text,
       ) => pattern?.regex.test(text) ?? true)!;

@@ -4,7 +4,6 @@ import { UserError } from "../../../core/base/errors.ts";
 import { readPt } from "../../../core/checkpoint/pt.ts";
 import { field, tensorBytes, type TensorData } from "../../../core/checkpoint/value.ts";
 import { unwatched } from "../../../core/train/moments.ts";
-import { learningRate } from "../../../core/train/schedule.ts";
 import { takeStep } from "../../../core/train/step.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
 import { manualSeed, setThreads } from "../../../ffi/context.ts";
@@ -77,7 +76,7 @@ async function steps(trainer: Trainer): Promise<Answer> {
       const request = {
         batches,
         shares: [1],
-        rate: learningRate(schedule, step),
+        rate: schedule.rate({ step, plateau: undefined }),
         wantNorm: false,
         step,
         passes: 1,

@@ -35,7 +35,7 @@ def answer(case):
         optimizer.zero_grad()
         loss = F.mse_loss(model(x), y)
         loss.backward()
-        optimizer.param_groups[0]["lr"] = rate
+        optimizer.param_groups[0].update(lr=rate, **(case["moved"][len(losses)] if "moved" in case else {}))
         optimizer.step()
         losses.append(loss.item())
     if "save" in case:

@@ -50,6 +50,13 @@ Deno.test("a comma that belongs to the value is written with a backslash, and li
   assertEquals(read("--features=u,v").axes, []);
 });
 
+Deno.test("commas within brackets belong to the value", () => {
+  const one = "multistep(milestones=[30ep, 60ep], gamma=0.5)", other = "onecycle(max_lr=0.1, pct_start=0.2)";
+  assertEquals(read(`--scheduler=${one}`).axes, []);
+  const { axes } = read(`--scheduler=cosine,${one},${other},linear`);
+  assertEquals(axes.map(({ choices }) => choices), [["cosine", one, other, "linear"]]);
+});
+
 Deno.test("runs whose values look alike in a name are told apart by their number", () => {
   const { axes } = read("--data-path=x/a.nc,y/a.nc");
   assertEquals(runNames("s", axes, grid(axes)), ["s-data_patha.nc-run0", "s-data_patha.nc-run1"]);
