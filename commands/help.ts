@@ -19,7 +19,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   "on a cluster": ["sbatch", "qsub", "sweep", "status", "logs", "cancel", "doctor", "bench"],
   "looking at runs": ["runs", "watch", "report", "inspect", "sync-wandb", "python"],
   "data": ["generate-data", "pack"],
-  "models": ["models", "new", "types", "convert"],
+  "models": ["adopt", "models", "new", "types", "convert"],
   "settings": ["config", "presets", "libtorch", "completions"],
 };
 

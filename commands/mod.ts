@@ -40,6 +40,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./train.ts")).command,
   },
   {
+    name: "adopt",
+    summary: "move a training script of PyTorch's over, with proof",
+    load: async () => (await import("./adopt.ts")).command,
+  },
+  {
     name: "eval",
     summary: "evaluate a checkpoint, every sample exactly once",
     load: async () => (await import("./eval.ts")).command,

@@ -32,7 +32,7 @@ export const FLOORS: readonly (readonly string[])[] = [
   ["core/train"],
   ["core/outputs"],
   ["core/cluster"],
-  ["core/predict", "core/export"],
+  ["core/predict", "core/export", "core/adopt"],
   ["extensions"],
   ["commands", "main.ts", "mod.ts"],
 ];

@@ -1,0 +1,127 @@
+// `hpctrain adopt -- python train.py`: a script of PyTorch's moves over. Its own Python runs its first steps, watched; what trains
+// is written, and trained here beside it.
+import { join } from "../../deps/path.ts";
+import {
+  adoptedOptimizer,
+  adoptedRates,
+  adoptedSchedule,
+  adoptedTraining,
+  yamlOf,
+} from "../../core/adopt/settings.ts";
+import { type Proof, prove, verdictText } from "../../core/adopt/proof.ts";
+import { checkSeen, readSeen, type Seen } from "../../core/adopt/seen.ts";
+import { watch } from "../../core/adopt/watch.ts";
+import { parseOptions } from "../../core/settings/options.ts";
+import { programAsCalled, shellLine } from "../../core/base/shell.ts";
+import { EXIT, UserError } from "../../core/base/errors.ts";
+import { formatPlural } from "../../core/base/format.ts";
+import { makeFolder } from "../../core/base/new_file.ts";
+import { pathExists } from "../../core/base/files.ts";
+import { OPTIONS, USAGE } from "../adopt.ts";
+
+/** No one waits for more. */
+const MOST_STEPS = 10_000;
+
+export async function adopt(argv: string[]): Promise<number> {
+  const { options, positionals: words } = parseOptions(argv, OPTIONS, USAGE);
+  if (words.length < 2) throw new UserError("usage", `Which script? Usage: ${USAGE}`);
+  const steps = stepsIn(options.steps ?? "20"), out = options.out ?? "adopted";
+  makeNew(out);
+  await watch(words, out, steps);
+  const seen = readSeen(out);
+  if (seen === null) {
+    throw new UserError(
+      "usage",
+      `${
+        shellLine(words)
+      } ended before a step of an optimizer of torch's was seen: let it train on this machine for ${
+        formatPlural(steps, "step")
+      }, with the arguments that it wants.`,
+    );
+  }
+  checkSeen(seen, out);
+  const optimizer = adoptedOptimizer(seen);
+  if (optimizer === null) {
+    throw new UserError(
+      "usage",
+      `The optimizer ${seen.optimizer} (${seen.where.optimizer}) is not here; the model with its loss is in ${
+        join(out, "model.pt2")
+      }: train it with another one, --optimizer adamw.`,
+    );
+  }
+  const schedule = adoptedSchedule(seen), rates = adoptedRates(seen, join(out, "rates.csv"));
+  if (rates.table !== null) Deno.writeTextFileSync(join(out, "rates.csv"), rates.table);
+  const common = [...adoptedTraining(seen), ...optimizer];
+  Deno.writeTextFileSync(join(out, "run.yaml"), yamlOf([...common, ...schedule ?? []]));
+  console.log(describe(seen, words));
+  for (const { what, where } of seen.odd) {
+    console.log(`Not read: ${what}${where === "" ? "" : ` (${where})`}`);
+  }
+  if (schedule === null) {
+    console.log(
+      `Not read: how the learning rate goes on; its first ${formatPlural(seen.steps, "step")} are in ${
+        join(out, "rates.csv")
+      }`,
+    );
+  }
+  const proof = await prove(out, seen, [...common, ...rates.settings]);
+  for (const line of tableOf(proof, seen)) console.log(line);
+  console.log(`Made: ${["model.pt2", "run.yaml", "steps.npz"].map((name) => join(out, name)).join(", ")}`);
+  console.log(`Next: ${nextLine(out, seen)}`);
+  return typeof proof.verdict === "string" ? EXIT.done : EXIT.numerics;
+}
+
+function stepsIn(text: string): number {
+  const steps = Number(text);
+  if (Number.isInteger(steps) && steps > 0 && steps <= MOST_STEPS) return steps;
+  throw new UserError("usage", `--steps takes a whole number from 1 to ${MOST_STEPS}, but got "${text}".`);
+}
+
+function makeNew(out: string): void {
+  if (pathExists(out)) {
+    throw new UserError(
+      "usage",
+      `${out} exists already: name another folder with --out, or delete it first.`,
+    );
+  }
+  makeFolder(out);
+}
+
+const at = (where: string | undefined): string => where ? ` (${where})` : "";
+
+/** What was read, with its lines. */
+function describe(seen: Seen, words: readonly string[]): string {
+  const { where, model, parameters, loss_of, optimizer, groups, micro, loader } = seen;
+  const data = loader
+    ? `${loader.dataset}${loader.samples === null ? "" : ` of ${loader.samples} samples`}${at(where.loader)}`
+    : "";
+  const lines = [
+    `Watched ${shellLine(words)} for ${formatPlural(seen.steps, "step")}:`,
+    `  model      ${model}, ${parameters.toLocaleString("en-US")} parameters${at(where.model)}`,
+    `  loss       ${loss_of.join(", ")}${at(where.loss)}`,
+    `  optimizer  ${optimizer}, ${formatPlural(groups.length, "group")}${at(where.optimizer)}`,
+    ...(micro > 1 ? [`  batches    ${micro} for each step`] : []),
+    ...(data === "" ? [] : [`  data       ${data}`]),
+    ...(seen.draws ? [`  dropout    off while the steps were watched${at(where.dropout)}`] : []),
+  ];
+  return lines.join("\n");
+}
+
+/** Of many steps the first ones, and where they part. */
+const SHOWN = 5;
+
+function tableOf({ steps, verdict }: Proof, { optimizer }: Seen): string[] {
+  const from = typeof verdict === "string" ? steps.length : verdict.from;
+  const shown = steps.map((pair, i) => [i + 1, ...pair] as const)
+    .filter(([step]) => step <= SHOWN || step === steps.length || Math.abs(step - from) <= 1);
+  const rows = shown.map(([step, theirs, ours]) =>
+    `${String(step).padStart(4)}  ${theirs.toPrecision(9).padEnd(14)}${ours.toPrecision(9)}`
+  );
+  return ["step  the script    here", ...rows, verdictText({ steps, verdict }, optimizer)];
+}
+
+/** The kept batches are few: whoever goes on names the data. */
+const nextLine = (out: string, { loader }: Seen): string =>
+  `${programAsCalled()} --config ${join(out, "run.yaml")} --model ${join(out, "model.pt2")} --data-path ${
+    loader && loader.root !== "" ? loader.root : "YOUR_DATA"
+  }`;

@@ -1,0 +1,97 @@
+// The script's first batches trained here, and the losses of both side by side.
+import { join } from "../../deps/path.ts";
+import { thisProgram } from "../base/shell.ts";
+import { UserError } from "../base/errors.ts";
+import type { Adopted } from "./settings.ts";
+import type { Seen } from "./seen.ts";
+
+export interface Proof {
+  /** Losses of each step: the script's and ours. */
+  readonly steps: readonly (readonly [theirs: number, ours: number])[];
+  /** How close they are, or from which step on they are not. */
+  readonly verdict: "bits" | "close" | { readonly from: number };
+}
+
+/** Rounding that other orders of sums bring. */
+const CLOSE = 1e-6;
+
+/** The flags of a run over the kept batches, in their order. */
+export function proofFlags(out: string, seen: Seen, settings: readonly Adopted[]): string[] {
+  const targets = seen.inputs.filter(({ name }) => /^(target|labels?)(_\d+)?$/.test(name)).map(({ name }) =>
+    name
+  );
+  const features = seen.inputs.map(({ name }) => name).filter((name) => !targets.includes(name));
+  const set = settings.map(({ path, value }) =>
+    `--set=${path}=${Array.isArray(value) ? value.join(";") : value}`
+  );
+  return [
+    ...[
+      `--model=${join(out, seen.draws ? "steps.pt2" : "model.pt2")}`,
+      `--data-path=${join(out, "steps.npz")}`,
+    ],
+    `--features=${features.join(",")}`,
+    ...(targets.length > 0 ? [`--targets=${targets.join(",")}`] : []),
+    ...[
+      "--loss=graph",
+      "--no-shuffle",
+      "--validation-split=0",
+      "--normalise=off",
+      "--epochs=1",
+      "--log-interval=1",
+    ],
+    ...["--device=cpu", "--no-wandb", "--no-compile", `--save-dir=${join(out, "proof")}`, "--run-name=proof"],
+    `--max-steps=${Math.floor(seen.same_batches / seen.micro)}`,
+    ...set,
+  ];
+}
+
+export async function prove(out: string, seen: Seen, settings: readonly Adopted[]): Promise<Proof> {
+  const [program, ...words] = thisProgram();
+  const child = new Deno.Command(program, {
+    args: [...words, "train", ...proofFlags(out, seen, settings)],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  });
+  const { success, stderr } = await child.output();
+  if (!success) {
+    const text = new TextDecoder().decode(stderr).trim().split("\n").at(-1) ?? "";
+    throw new UserError(
+      "usage",
+      `The batches that were seen can't be trained here: ${text.replace(/^hpctrain: /, "")}`,
+    );
+  }
+  const ours = lossesIn(join(out, "proof/logs/proof/events.jsonl"));
+  const theirs = Array.from({ length: ours.length }, (_, step) => {
+    const part = seen.losses.slice(step * seen.micro, (step + 1) * seen.micro);
+    return part.reduce((sum, loss) => sum + loss, 0) / seen.micro;
+  });
+  const steps = theirs.map((loss, i) => [loss, ours[i]] as const);
+  return { steps, verdict: verdictOf(steps) };
+}
+
+function lossesIn(path: string): number[] {
+  return Deno.readTextFileSync(path).split("\n").flatMap((line) => {
+    if (!line.includes('"kind":"step"')) return [];
+    return [JSON.parse(line).loss as number];
+  });
+}
+
+function verdictOf(steps: Proof["steps"]): Proof["verdict"] {
+  if (steps.every(([theirs, ours]) => Math.fround(theirs) === Math.fround(ours))) return "bits";
+  const parts = steps.findIndex(([theirs, ours]) =>
+    !(Math.abs(theirs - ours) <= CLOSE * Math.max(1, Math.abs(theirs)))
+  );
+  return parts < 0 ? "close" : { from: parts + 1 };
+}
+
+export function verdictText({ steps, verdict }: Proof, optimizer: string): string {
+  const all = `${steps.length} of ${steps.length} losses`;
+  if (verdict === "bits") return `${all} have equal bits.`;
+  if (verdict === "close") return `${all} are equal to 1e-6.`;
+  const before = verdict.from - 1;
+  const cause = before === 0
+    ? "the first parts already, so the model or its loss is computed otherwise here"
+    : `they part after ${before}, so the update of ${optimizer} or its rate is another one here`;
+  return `Not equal: ${cause}.`;
+}

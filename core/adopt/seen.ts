@@ -1,0 +1,82 @@
+// What watch/watched.py saw of a script's first steps.
+import { join } from "../../deps/path.ts";
+import { UserError } from "../base/errors.ts";
+
+export interface Seen {
+  readonly steps: number;
+  readonly torch: string;
+  /** What could not be read, with the script's line. */
+  readonly odd: readonly { readonly what: string; readonly where: string }[];
+  /** The script's line of each part: model, loss, optimizer, scheduler, loader, clip, amp, dropout. */
+  readonly where: Readonly<Record<string, string>>;
+  /** Why there is nothing else. */
+  readonly error?: string;
+  readonly model: string;
+  readonly parameters: number;
+  readonly inputs: readonly {
+    readonly name: string;
+    readonly shape: readonly number[];
+    readonly dtype: string;
+  }[];
+  /** The functions that the loss is made by; the model's class stands for its call. */
+  readonly loss_of: readonly string[];
+  /** Dropout was off while the steps were watched. */
+  readonly draws: boolean;
+  /** Why torch.export refused the program of the steps (without dropout) and of the model; null where it did not. */
+  readonly why: { readonly quiet: string | null; readonly program: string | null };
+  /** Micro-batches, and those among them that are as large as the first. */
+  readonly batches: number;
+  readonly same_batches: number;
+  /** Micro-batches of a step. */
+  readonly micro: number;
+  readonly batch: number;
+  /** One for each micro-batch. */
+  readonly losses: readonly number[];
+  /** The rate of each group of parameters, step by step. */
+  readonly rates: readonly (readonly number[])[];
+  readonly norms: readonly number[];
+  readonly clip: number | null;
+  readonly amp: string | null;
+  readonly optimizer: string;
+  readonly groups: readonly Group[];
+  readonly schedulers: readonly Readonly<Record<string, unknown>>[];
+  readonly loader: Loader | null;
+}
+
+export interface Group extends Readonly<Record<string, unknown>> {
+  readonly lr: number;
+  /** Names of parameters; null for one that is not the model's. */
+  readonly params: readonly (string | null)[];
+}
+
+interface Loader {
+  readonly batch_size: number | null;
+  readonly drop_last: boolean;
+  readonly shuffle: boolean;
+  readonly dataset: string;
+  readonly samples: number | null;
+  readonly root: string;
+  readonly transform: string;
+}
+
+export function readSeen(folder: string): Seen | null {
+  try {
+    return JSON.parse(Deno.readTextFileSync(join(folder, "seen.json")));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw error;
+  }
+}
+
+/** Refuses what nothing can be made of. */
+export function checkSeen({ error, why, odd }: Seen, out: string): void {
+  const lines = odd.map(({ what, where }) => `\n  ${where === "" ? "" : `${where}: `}${what}`).join("");
+  if (error !== undefined) throw new UserError("usage", `${error}.${lines}`);
+  if (why.program === null) return;
+  throw new UserError(
+    "usage",
+    `torch.export could not write the model with its loss: ${why.program}. What was seen of the rest is in ${
+      join(out, "seen.json")
+    }; mend what it names in forward, or write forward as docs/guides/your-pytorch-model.md says.${lines}`,
+  );
+}

@@ -1,0 +1,157 @@
+// The settings of a run that trains as the script does, each with the script's line that it was read at.
+import { OPTIMIZER_READS } from "../settings/sections/optimizer.ts";
+import type { Group, Seen } from "./seen.ts";
+
+export interface Adopted {
+  readonly path: string;
+  readonly value: string | number | boolean | readonly string[];
+  /** A line of the script, or how it was found. */
+  readonly from: string;
+}
+
+const OPTIMIZERS: Readonly<Record<string, keyof typeof OPTIMIZER_READS>> = {
+  ...{
+    AdamW: "adamw",
+    Adam: "adam",
+    SGD: "sgd",
+    RMSprop: "rmsprop",
+    Adadelta: "adadelta",
+    Adagrad: "adagrad",
+  },
+  ...{
+    Adamax: "adamax",
+    ASGD: "asgd",
+    NAdam: "nadam",
+    RAdam: "radam",
+    Rprop: "rprop",
+    Adafactor: "adafactor",
+  },
+};
+
+/** torch keeps these as pairs. */
+const PAIRS: Readonly<Record<string, readonly [key: string, at: number]>> = {
+  ...{ beta1: ["betas", 0], beta2: ["betas", 1], etaminus: ["etas", 0], etaplus: ["etas", 1] },
+  ...{
+    step_size_min: ["step_sizes", 0],
+    step_size_max: ["step_sizes", 1],
+    eps1: ["eps", 0],
+    eps2: ["eps", 1],
+  },
+};
+
+/** Null where the optimizer is none of ours. */
+export function adoptedOptimizer({ optimizer, groups, rates, where }: Seen): Adopted[] | null {
+  const type = OPTIMIZERS[optimizer];
+  if (type === undefined) return null;
+  const from = where.optimizer ?? "", at = largest(groups), base = groups[at];
+  const made: Adopted[] = [
+    { path: "training.optimizer.type", value: type, from },
+    { path: "training.optimizer.learning_rate", value: rateOf(base, rates.map((all) => all[at])), from },
+  ];
+  for (const name of OPTIMIZER_READS[type]) {
+    const value = optionOf(base, name);
+    if (value !== null) made.push({ path: `training.optimizer.${name}`, value, from });
+  }
+  const others = groups.flatMap((group, i) => {
+    if (i === at || group.params.length === 0) return [];
+    const changed = OPTIMIZER_READS[type].flatMap((name) => {
+      const value = optionOf(group, name);
+      return value !== null && value !== optionOf(base, name) ? [`${name}=${value}`] : [];
+    });
+    const rate = rateOf(group, rates.map((all) => all[i]));
+    if (rate !== rateOf(base, rates.map((all) => all[at]))) changed.unshift(`lr=${rate}`);
+    return changed.length === 0 ? [] : [`${group.params.join(", ")}: ${changed.join(", ")}`];
+  });
+  return others.length === 0 ? made : [...made, { path: "training.param_groups", value: others, from }];
+}
+
+const largest = (groups: readonly Group[]): number =>
+  groups.reduce((most, { params }, i) => params.length > groups[most].params.length ? i : most, 0);
+
+function optionOf(group: Group, name: string): number | boolean | null {
+  const pair = PAIRS[name], whole = pair && group[pair[0]];
+  const value = Array.isArray(whole) ? whole[pair[1]] : group[name];
+  return typeof value === "number" || typeof value === "boolean" ? value : null;
+}
+
+/** Schedules begin from `initial_lr`. */
+function rateOf(group: Group, rates: readonly number[]): number {
+  const { initial_lr } = group;
+  return typeof initial_lr === "number" ? initial_lr : Math.max(...rates);
+}
+
+/** What is the same for each step. */
+export function adoptedTraining({ micro, batch, clip, amp, where }: Seen): Adopted[] {
+  return [
+    { path: "training.batch_size", value: batch, from: where.loader ?? "the first batch" },
+    ...(micro > 1
+      ? [{ path: "training.grad_accum", value: micro, from: `${micro} calls of backward in a step` }]
+      : []),
+    ...(clip === null ? [] : [{ path: "training.clip_norm", value: clip, from: where.clip }]),
+    ...(amp === "bfloat16" ? [{ path: "training.amp", value: "bf16", from: where.amp }] : []),
+    ...(amp === "float16" ? [{ path: "training.amp", value: "fp16", from: where.amp }] : []),
+  ];
+}
+
+/** The arguments of torch's classes that our schedules of these names take. */
+const SCHEDULES: Readonly<Record<string, readonly [name: string, ...args: string[]]>> = {
+  StepLR: ["step", "step_size", "gamma"],
+  ExponentialLR: ["exponential", "gamma"],
+  CosineAnnealingLR: ["cosine", "T_max", "eta_min"],
+  CosineAnnealingWarmRestarts: ["sgdr", "T_0", "T_mult", "eta_min"],
+  LinearLR: ["linear", "start_factor", "end_factor", "total_iters"],
+  ConstantLR: ["constant", "factor", "total_iters"],
+  PolynomialLR: ["polynomial", "total_iters", "power"],
+};
+
+/** Null where rates change in a way that is not known: their first steps are in a table then. */
+export function adoptedSchedule({ schedulers, rates, steps, where }: Seen): Adopted[] | null {
+  const path = "training.scheduler.type", from = where.scheduler ?? where.optimizer;
+  const isConstant = rates.every((all) => all.every((rate, i) => rate === rates[0][i]));
+  const [one, ...others] = schedulers;
+  if (!one) return isConstant ? [{ path, value: "constant", from }] : null;
+  const known = SCHEDULES[String(one.type)];
+  if (others.length > 0 || !known) return null;
+  const [name, ...args] = known, given = args.map((arg) => `${arg}=${one[arg]}`);
+  const perEpoch = Number(one.last_epoch) < steps - 1;
+  return [
+    { path, value: `${name}(${given.join(", ")})`, from },
+    ...(perEpoch ? [{ path: "training.scheduler.per", value: "epoch", from }] : []),
+  ];
+}
+
+/** The rates as they were seen, for the proof: a table of this name where they change. */
+export function adoptedRates(
+  { rates, groups, where }: Seen,
+  file: string,
+): { table: string | null; settings: Adopted[] } {
+  const at = largest(groups), of = rates.map((all) => all[at]), path = "training.scheduler.type";
+  const from = where.scheduler ?? "";
+  if (of.every((rate) => rate === of[0])) {
+    return { table: null, settings: [{ path, value: "constant", from }] };
+  }
+  const table = ["step,rate", ...of.map((rate, step) => `${step},${rate}`)].join("\n") + "\n";
+  return { table, settings: [{ path, value: `table('${file}', between=held)`, from }] };
+}
+
+/** As a file of settings, with the script's lines behind them. */
+export function yamlOf(all: readonly Adopted[]): string {
+  const lines: string[] = [];
+  const open: string[] = [];
+  for (const { path, value, from } of all) {
+    const words = path.split("."), key = words.pop()!;
+    const same = words.findIndex((word, i) => open[i] !== word);
+    open.length = same < 0 ? Math.min(open.length, words.length) : same;
+    for (const word of words.slice(open.length)) lines.push(`${"  ".repeat(open.push(word) - 1)}${word}:`);
+    const indent = "  ".repeat(words.length), comment = from === "" ? "" : ` # ${from}`;
+    if (Array.isArray(value)) {
+      lines.push(
+        `${indent}${key}:${comment}`,
+        ...value.map((item) => `${indent}  - ${JSON.stringify(item)}`),
+      );
+    } else {lines.push(
+        `${indent}${key}: ${typeof value === "string" ? JSON.stringify(value) : value}${comment}`,
+      );}
+  }
+  return lines.join("\n") + "\n";
+}

@@ -1,0 +1,43 @@
+// Runs a user's script in the user's own Python, with watch/sitecustomize.py before everything else.
+import { join, resolve } from "../../deps/path.ts";
+import { UserError } from "../base/errors.ts";
+
+const FILES = ["sitecustomize.py", "watched.py"];
+
+/** Until the script has taken so many steps, or ended. What it prints is printed. */
+export async function watch(
+  [program, ...args]: readonly string[],
+  out: string,
+  steps: number,
+): Promise<void> {
+  const folder = Deno.makeTempDirSync({ prefix: "hpctrain-adopt-" });
+  try {
+    for (const name of FILES) {
+      Deno.writeTextFileSync(
+        join(folder, name),
+        Deno.readTextFileSync(new URL(`./watch/${name}`, import.meta.url)),
+      );
+    }
+    const { PYTHONPATH = "" } = Deno.env.toObject();
+    const child = new Deno.Command(program, {
+      args,
+      env: {
+        PYTHONPATH: PYTHONPATH === "" ? folder : `${folder}:${PYTHONPATH}`,
+        HPCTRAIN_ADOPT: JSON.stringify({ out: resolve(out), steps }),
+      },
+      stdin: "inherit",
+      stdout: "inherit",
+      stderr: "inherit",
+    }).spawn();
+    await child.status;
+  } catch (cause) {
+    if (!(cause instanceof Deno.errors.NotFound)) throw cause;
+    throw new UserError(
+      "usage",
+      `There is no program ${program}: name the Python that the script runs with.`,
+      { cause },
+    );
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+}
