@@ -237,6 +237,9 @@ def noted(loss):
     elif graph.shape() != S.first.shape():
         odd("a later step computes its loss by other functions than the first: the first one's are taken")
         return
+    changed = [n for n, t, u in zip(graph.names, graph.outside, S.first.outside) if t.dim() == 0 and not torch.equal(t, u)]
+    if changed:
+        odd(f"the number {changed[0]} changes from step to step: the first one's is taken")
     S.micro += 1
     S.batches.append([t.detach().cpu().clone() for t in graph.outside])
     S.losses.append(loss.item())
@@ -330,22 +333,23 @@ class Whole(torch.nn.Module):
         self.graph, self.scale = [graph], scale  # in a list: no module of its own
 
     def forward(self, *inputs):
-        (graph,), made = self.graph, []
+        (graph,), made, given = self.graph, [], iter(inputs)
+        outside = [next(given) if t.dim() else t for t in graph.outside]  # a single number stays what it was
 
         def value(r):
             if not isinstance(r, Ref):
                 return r
-            return inputs[r.at[0]] if r.kind == "outside" else made[r.at[0]][r.at[1]]
+            return outside[r.at[0]] if r.kind == "outside" else made[r.at[0]][r.at[1]]
 
         isref = lambda r: isinstance(r, Ref)  # noqa: E731
         for function, args, kwargs in graph.calls:
             run = self.model if isinstance(function, torch.nn.Module) else function
-            given = tree_map(value, args, is_leaf=isref)
-            out = run(*given, **tree_map(value, kwargs, is_leaf=isref))
-            made.append(tree_flatten(given[0] if out is None else out)[0])  # __setitem__ gives nothing
+            words = tree_map(value, args, is_leaf=isref)
+            out = run(*words, **tree_map(value, kwargs, is_leaf=isref))
+            made.append(tree_flatten(words[0] if out is None else out)[0])  # __setitem__ gives nothing
         _, at, place_ = graph.loss
         loss = made[at][place_]
-        first = [t for t in made[graph.models[0]] if torch.is_tensor(t) and t is not loss]
+        first = [t for t in made[graph.models[0]] if torch.is_tensor(t) and t.dim() > 0]
         loss = loss if self.scale == 1 else loss * self.scale
         return {"output": first[0], "loss": loss} if first else {"loss": loss}
 
@@ -459,14 +463,19 @@ def loader_of(loader):
     }
 
 
+def named(graph, scale):
+    """Its forward takes inputs by their names, which the program keeps."""
+    names = ", ".join(name for name, t in zip(graph.names, graph.outside) if t.dim())
+    made = {"Whole": Whole}
+    exec(f"class Named(Whole):\n    def forward(self, {names}):\n        return Whole.forward(self, {names})", made)  # noqa: S102
+    return made["Named"](graph, scale)
+
+
 def export(graph, scale, name):
     """With a batch of any size where forward allows it."""
-    whole = Whole(graph, scale).train()
-    example = tuple(t.detach().clone() for t in graph.outside)
-    seen = set()
-    example = tuple(t if id(t) not in seen and not seen.add(id(t)) else t.clone() for t in example)
-    batch = torch.export.Dim.AUTO
-    dynamic = (tuple({0: batch} if t.dim() else None for t in example),)
+    whole = named(graph, scale).train()
+    example = tuple(t.detach().clone() for t in graph.outside if t.dim())
+    dynamic = (tuple({0: torch.export.Dim.AUTO} for _ in example),)
     why = None
     for shapes in (dynamic, None):
         try:
@@ -476,8 +485,6 @@ def export(graph, scale, name):
             why = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:300]}" if str(error).strip() else type(error).__name__
     else:
         return why
-    for node, label in zip([n for n in program.graph.nodes if n.op == "placeholder"][-len(example):], graph.names):
-        node.meta["label"] = label
     torch.export.save(program, os.path.join(OUT, name))
     return None
 
@@ -537,23 +544,27 @@ def write():
     first = S.batches[0]
     full = [b for b in S.batches if all(x.shape == y.shape for x, y in zip(b, first))]
     arrays = {}
-    for k, label in enumerate(graph.names):
-        parts = [b[k] if b[k].dim() else b[k][None] for b in full]
-        arrays[label] = torch.cat(parts).float().numpy() if parts[0].dtype in (torch.float16, torch.bfloat16, torch.float64) else torch.cat(parts).numpy()
+    inputs = [k for k, t in enumerate(graph.outside) if t.dim()]
+    for k in inputs:
+        rows = torch.cat([b[k] for b in full])
+        arrays[graph.names[k]] = (rows.float() if rows.is_floating_point() else rows).numpy()
     np.savez(os.path.join(OUT, "steps.npz"), **arrays)
     tell(
         found
         | {
             "model": type(S.model).__name__,
             "parameters": sum(p.numel() for p in S.model.parameters()),
-            "inputs": [{"name": n, "shape": list(t.shape), "dtype": str(t.dtype)} for n, t in zip(graph.names, graph.outside)],
+            "inputs": [
+                {"name": graph.names[k], "shape": list(graph.outside[k].shape), "dtype": str(graph.outside[k].dtype)}
+                for k in inputs
+            ],
             "loss_of": graph.shape(),
             "draws": draws,
             "why": whys,
             "same_batches": len(full),
             "batches": len(S.batches),
             "micro": micro,
-            "batch": first[0].shape[0] if first[0].dim() else 1,
+            "batch": first[inputs[0]].shape[0],
             "losses": [loss * scale for loss in S.losses],
             "rates": S.rates,
             "norms": S.norms,
