@@ -54,6 +54,9 @@ async function inWorkplace(test: (folder: string) => Promise<void>): Promise<voi
     Deno.mkdirSync(join(folder, "scripts"));
     for (const name of ["hpctrain", "scripts/hpctrain"]) Deno.symlinkSync(exe, join(folder, name));
     Deno.symlinkSync(join(root, "examples"), join(folder, "examples"));
+    // The reader's own Python, with torch.
+    const python = required("HPCTRAIN_PYTHON", "a Python that has torch");
+    Deno.symlinkSync(dirname(dirname(python)), join(folder, ".venv"));
     await test(folder);
   } finally {
     Deno.removeSync(folder, { recursive: true });

@@ -475,7 +475,7 @@ def export(graph, scale, name):
     """With a batch of any size where forward allows it."""
     whole = named(graph, scale).train()
     example = tuple(t.detach().clone() for t in graph.outside if t.dim())
-    dynamic = (tuple({0: torch.export.Dim.AUTO} for _ in example),)
+    dynamic = tuple({0: torch.export.Dim.AUTO} for _ in example)
     why = None
     for shapes in (dynamic, None):
         try:
@@ -485,6 +485,8 @@ def export(graph, scale, name):
             why = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:300]}" if str(error).strip() else type(error).__name__
     else:
         return why
+    if shapes is None:
+        odd(f"forward is for batches of {example[0].shape[0]} alone ({why})")
     torch.export.save(program, os.path.join(OUT, name))
     return None
 
