@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { filesIn, inTemp, run, succeed } from "./program.ts";
+import { peer } from "../peer.ts";
 import { assertSentence } from "../sentences.ts";
 
 const SCRIPTS = new URL("../peers/adopt/", import.meta.url).pathname;
@@ -48,6 +49,29 @@ for (const [script, [...said]] of Object.entries(ADOPTED)) {
       await succeed(["train", ...flags, "--device=cpu"], { cwd });
     }));
 }
+
+Deno.test("weights that were trained here go back into the script's own model", () =>
+  inTemp(async (cwd) => {
+    await adopt(cwd, "recurrent");
+    const flags = ["--config=adopted/run.yaml", "--model=adopted/model.pt2", "--data-path=adopted/steps.npz"];
+    await succeed([
+      "train",
+      ...flags,
+      "--validation-split=0",
+      "--max-steps=3",
+      "--no-wandb",
+      "--device=cpu",
+      "--run-name=r",
+    ], { cwd });
+    await succeed(["export", "checkpoints/r_latest.pt", "weights.safetensors"], { cwd });
+    const { success, stderr } = peer([
+      "-c",
+      "import runpy, sys, torch, safetensors.torch as s; source = open(sys.argv[1]).read().split('torch.manual_seed')[0]; own = {}; " +
+      "exec(source, own); print(own['Net']().load_state_dict(s.load_file('weights.safetensors'), strict=True))",
+      join(SCRIPTS, "recurrent.py"),
+    ], { cwd }).outputSync();
+    assert(success, new TextDecoder().decode(stderr));
+  }));
 
 Deno.test("settings stand in run.yaml with the script's lines", () =>
   inTemp(async (cwd) => {

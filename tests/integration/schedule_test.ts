@@ -1,4 +1,5 @@
 // `hpctrain schedule` beside the runs that it foretells, files of the user's own, and plateaus on ranks.
+import { assertSentence } from "../sentences.ts";
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { join } from "@std/path";
 import { eventsOf, inTemp, run, succeed } from "./program.ts";
@@ -63,7 +64,7 @@ Deno.test("a run goes on with the function that it began with, and its checkpoin
     Deno.writeTextFileSync(file, "export default () => 1;\n");
     const { code, stderr } = await run([...on, "--epochs=4"], { cwd });
     assertEquals(code, 2);
-    assertMatch(stderr, /half\.ts, which is not what the run was made with .*--scheduler half\.ts/);
+    assertSentence("integration/schedule: function changed since", stderr);
     Deno.removeSync(file);
     await succeed(["eval", "checkpoints/r_latest.pt"], { cwd });
   }));

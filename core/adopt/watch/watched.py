@@ -487,8 +487,20 @@ def export(graph, scale, name):
         return why
     if shapes is None:
         odd(f"forward is for batches of {example[0].shape[0]} alone ({why})")
+    unprefixed(program)
     torch.export.save(program, os.path.join(OUT, name))
     return None
+
+
+def unprefixed(program):
+    """Weights have the names that the script's own model gives them."""
+    short = lambda name: name.removeprefix("model.") if isinstance(name, str) else name  # noqa: E731
+    signature = program.graph_signature
+    for spec in (*signature.input_specs, *signature.output_specs):
+        spec.target = short(spec.target)
+    for held in (program._state_dict, program._constants):
+        for key in list(held):
+            held[short(key)] = held.pop(key)
 
 
 def finish():
