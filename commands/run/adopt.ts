@@ -89,7 +89,7 @@ function makeNew(out: string): void {
 
 const at = (where: string | undefined): string => where ? ` (${where})` : "";
 
-/** What was read, with its lines. */
+/** Tells what was read, with its lines. */
 function describe(seen: Seen, words: readonly string[]): string {
   const { where, model, parameters, loss_of, optimizer, groups, micro, loader } = seen;
   const data = loader
@@ -107,7 +107,7 @@ function describe(seen: Seen, words: readonly string[]): string {
   return lines.join("\n");
 }
 
-/** Of many steps the first ones, and where they part. */
+/** The first steps are shown, and those where they part. */
 const SHOWN = 5;
 
 function tableOf({ steps, verdict }: Proof, { optimizer }: Seen): string[] {

@@ -1,11 +1,11 @@
-// What watch/watched.py saw of a script's first steps.
+// A script's first steps, as watch/hpctrain_adopt has seen them.
 import { join } from "../../deps/path.ts";
 import { UserError } from "../base/errors.ts";
 
 export interface Seen {
   readonly steps: number;
   readonly torch: string;
-  /** What could not be read, with the script's line. */
+  /** These parts could not be read; each has the script's line. */
   readonly odd: readonly { readonly what: string; readonly where: string }[];
   /** The script's line of each part: model, loss, optimizer, scheduler, loader, clip, amp, dropout. */
   readonly where: Readonly<Record<string, string>>;
@@ -30,7 +30,7 @@ export interface Seen {
   /** Micro-batches of a step. */
   readonly micro: number;
   readonly batch: number;
-  /** One for each micro-batch. */
+  /** Each micro-batch has one. */
   readonly losses: readonly number[];
   /** The rate of each group of parameters, step by step. */
   readonly rates: readonly (readonly number[])[];

@@ -80,7 +80,7 @@ function rateOf(group: Group, rates: readonly number[]): number {
   return typeof initial_lr === "number" ? initial_lr : Math.max(...rates);
 }
 
-/** What is the same for each step. */
+/** These are the same for each step. */
 export function adoptedTraining({ micro, batch, clip, amp, where }: Seen): Adopted[] {
   return [
     { path: "training.batch_size", value: batch, from: where.loader ?? "the first batch" },

@@ -2,7 +2,10 @@
 import { join, resolve } from "../../deps/path.ts";
 import { UserError } from "../base/errors.ts";
 
-const FILES = ["sitecustomize.py", "watched.py"];
+const FILES = [
+  "sitecustomize.py",
+  ...["__init__", "seen", "drawn", "program", "written"].map((name) => `hpctrain_adopt/${name}.py`),
+];
 
 /** Until the script has taken so many steps, or ended. What it prints is printed. */
 export async function watch(
@@ -12,6 +15,7 @@ export async function watch(
 ): Promise<void> {
   const folder = Deno.makeTempDirSync({ prefix: "hpctrain-adopt-" });
   try {
+    Deno.mkdirSync(join(folder, "hpctrain_adopt"));
     for (const name of FILES) {
       Deno.writeTextFileSync(
         join(folder, name),

@@ -79,16 +79,16 @@ Deno.test("settings stand in run.yaml with the script's lines", () =>
     const text = Deno.readTextFileSync(join(cwd, "adopted/run.yaml"));
     const line = (code: string) =>
       1 + Deno.readTextFileSync(join(SCRIPTS, "plain.py")).split("\n").findIndex((one) => one.includes(code));
-    assertMatch(text, new RegExp(`^    type: "adadelta" # \\S*plain\\.py:${line("optim.Adadelta")}$`, "m"));
+    assertMatch(text, new RegExp(`^ {4}type: "adadelta" # \\S*plain\\.py:${line("optim.Adadelta")}$`, "m"));
     assertMatch(
       text,
       new RegExp(
-        `^    type: "step\\(step_size=1, gamma=0\\.7\\)" # \\S*plain\\.py:${line("StepLR(optimizer")}$`,
+        `^ {4}type: "step\\(step_size=1, gamma=0\\.7\\)" # \\S*plain\\.py:${line("StepLR(optimizer")}$`,
         "m",
       ),
     );
-    assertMatch(text, /^    per: "epoch"/m);
-    assertMatch(text, /^  batch_size: 16 /m);
+    assertMatch(text, /^ {4}per: "epoch"/m);
+    assertMatch(text, /^ {2}batch_size: 16 /m);
   }));
 
 Deno.test("what can't be moved over is told with the script's line, and the exit code says so", () =>

@@ -1,4 +1,4 @@
-"""Comes into each Python of a script that is adopted: when it has imported torch, what trains is watched (watched.py).
+"""Comes into each Python of a script that is adopted: when it has imported torch, what trains is watched (hpctrain_adopt).
 
 Another sitecustomize, of the system or the environment, is run first, as it would have been.
 """
@@ -33,10 +33,10 @@ class Torch:
             load(module)
             sys.path.insert(0, HERE)
             try:
-                import watched
+                import hpctrain_adopt
             finally:
                 sys.path.remove(HERE)
-            watched.begin()
+            hpctrain_adopt.begin()
 
         spec.loader.exec_module = exec_module
         return spec
