@@ -124,6 +124,17 @@ function save(path: string, c: Course, cursor: Cursor): void {
   writePt(path, toTree(parts, cursor, about));
 }
 
+Deno.test("what evaluations came to goes to other ranks as text, also where none was a number", () => {
+  const c = course("plateau(patience=0)", "--monitor", "r2");
+  for (const values of [[NaN], [NaN, 0.5], [0.5, NaN]]) {
+    let plateau: Plateau | undefined;
+    for (const value of values) plateau = c.judged({ step: 50, plateau }, value);
+    const sent: Plateau = JSON.parse(JSON.stringify(plateau));
+    assertEquals(sent, plateau);
+    assertEquals(c.judged({ step: 50, plateau: sent }, 0.6)?.best, 0.6);
+  }
+});
+
 Deno.test("no evaluation within the warm-up counts for a plateau", () => {
   const c = course("plateau(patience=0)", "--warmup", "2ep");
   assertEquals([50, 100].map((step) => c.judged({ step }, 1)), [undefined, undefined]);
