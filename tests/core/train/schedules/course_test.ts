@@ -211,6 +211,11 @@ Deno.test("a run says what its stretches are, and which of them it never reaches
   assertMatch(course("onecycle()").notes[0], /momentum goes the other way/);
 });
 
+Deno.test("a rate that grows beyond all numbers is refused before the first step", () => {
+  const { message } = assertThrows(() => course("exponential(gamma=9)"), UserError);
+  assertSentence("core/train/schedules/course: no finite rate", message);
+});
+
 Deno.test("weight decay goes to its end by a cosine", () => {
   const c = course("cosine", "--weight-decay", "0.04", "--set", "training.scheduler.weight_decay_end=0.4");
   const decay = (step: number) => 0.04 * c.moved(step)!.decay!;
@@ -259,7 +264,7 @@ Deno.test("a function in TypeScript gives factors of the rate, or of the rate be
     const chained = course(`linear 100steps > lambda('${path("half.ts")}')`);
     assertEquals(rates(chained, 100, 600), [0.3, 0.225]);
     const wrong = (name: string) =>
-      assertThrows(() => course(path(name)).rate({ step: 2 }), UserError).message.replace(path(""), "");
+      assertThrows(() => course(path(name)), UserError).message.replace(path(""), "");
     assertSentence("core/train/schedules/course: a factor that is NaN", wrong("nan.ts"));
     assertSentence("core/train/schedules/course: a factor that is a text", wrong("text.ts"));
   }));
