@@ -66,7 +66,8 @@ export interface Cursor {
 /** torch's ReduceLROnPlateau remembers this. */
 export interface Plateau {
   readonly mode: "min" | "max";
-  readonly best: number;
+  /** Null before the first that was a number. */
+  readonly best: number | null;
   /** Evaluations since a better one, and those for which none counts. */
   readonly bad: number;
   readonly cooldown: number;
@@ -285,9 +286,9 @@ function optimizerTree(
 }
 
 function movedOptions(
-  options: StateParts["optimizer"]["options"],
+  options: Options,
   { momentum, decay }: Moved = {},
-): StateParts["optimizer"]["options"] {
+): Options {
   const { betas, weight_decay: before } = options;
   return {
     ...options,
@@ -485,9 +486,11 @@ function readJudgement(of: Value): Judgement | null {
 /** Null where it is none. */
 function readPlateau(of: Value): Plateau | null {
   const mode = field(of, "mode");
-  const numbers = ["best", "bad", "cooldown", "evaluations", "rate", "base"].map((name) => field(of, name));
+  const best = field(of, "best") ?? null;
+  const numbers = ["bad", "cooldown", "evaluations", "rate", "base"].map((name) => field(of, name));
   if (mode !== "min" && mode !== "max" || !numbers.every((n) => typeof n === "number")) return null;
-  const [best, bad, cooldown, evaluations, rate, base] = numbers;
+  if (best !== null && typeof best !== "number") return null;
+  const [bad, cooldown, evaluations, rate, base] = numbers;
   return { mode, best, bad, cooldown, evaluations, rate, base };
 }
 

@@ -4,6 +4,7 @@ import type { CheckpointFacts, Cursor, Moved } from "../checkpoint/training_stat
 import { learningRate, type Schedule } from "./schedule.ts";
 import type { Course, Stretch } from "./schedules/course.ts";
 import type { Groups } from "./schedules/law.ts";
+import { worst } from "./schedules/plateau.ts";
 
 interface Place {
   /** Optimizer steps and whole epochs that are done. */
@@ -70,8 +71,8 @@ function plateauState({ plateau: first }: Course, given: Cursor["plateau"]): Sta
   if (first === null) return null;
   const { mode, best, bad, cooldown, evaluations } = given ?? first;
   return {
-    ...{ mode, best, cooldown_counter: cooldown, num_bad_epochs: bad, last_epoch: evaluations },
-    ...{ mode_worse: mode === "min" ? Infinity : -Infinity },
+    ...{ mode, best: best ?? worst(mode), mode_worse: worst(mode) },
+    ...{ cooldown_counter: cooldown, num_bad_epochs: bad, last_epoch: evaluations },
   };
 }
 

@@ -73,6 +73,7 @@ export function openCourse(
     return within(at, tick - stretches[at].from, plateau);
   };
   if (decays) refuseDecay(training);
+  if (!plain) refuseRates(scheduler.type, clock, atTick);
   return {
     ...{ clock, plain, stretches, within, peak },
     plateau: rule?.begin(mode) ?? null,
@@ -189,6 +190,25 @@ const ownMomentum = ({ type, momentum, beta1 }: Config["training"]["optimizer"])
 /** DINO's: a cosine over the whole run. The factor of the weight decay. */
 const decayAt = (from: number, to: number, tick: number, total: number): number =>
   (to + 0.5 * (from - to) * (1 + Math.cos(Math.PI * Math.min(1, tick / total)))) / from;
+
+/** So many rates are tried, from the first to the last. */
+const TRIED = 1000;
+
+/** A function that fails at a late step, or a rate that grows beyond all numbers, is found before the first one. */
+function refuseRates(scheduler: string, { total, byEpoch }: Clock, rateAt: (tick: number) => number): void {
+  const count = Math.min(total, TRIED);
+  for (let i = 0; i < count; i++) {
+    const tick = count < 2 ? 0 : Math.round(i * (total - 1) / (count - 1)), rate = rateAt(tick);
+    if (Number.isFinite(rate) && rate >= 0) continue;
+    throw new UserError(
+      "usage",
+      `--scheduler ${scheduler} comes to a learning rate of ${rate} at ${
+        byEpoch ? "epoch" : "step"
+      } ${tick}: look at it ` +
+        "with hpctrain schedule and a smaller --max-steps.",
+    );
+  }
+}
 
 function refuseDecay(
   { optimizer: { weight_decay }, scheduler: { weight_decay_end } }: Config["training"],

@@ -14,6 +14,9 @@ const PLATEAU = {
   eps: number({ min: 0 }, 1e-8),
 };
 
+/** Every number is better. */
+export const worst = (mode: Plateau["mode"]): number => mode === "min" ? Infinity : -Infinity;
+
 const plateau: Kind = {
   arguments: PLATEAU,
   open(call, room) {
@@ -27,8 +30,7 @@ const plateau: Kind = {
     /** A run that goes on with another rate has fallen by the same share. */
     const rateOf = (now: Plateau) => now.base === base ? now.rate : base * (now.rate / now.base);
     const begin = (mode: "min" | "max"): Plateau => ({
-      ...{ mode, best: mode === "min" ? Infinity : -Infinity },
-      ...{ bad: 0, cooldown: 0, evaluations: 0, rate: base, base },
+      ...{ mode, best: null, bad: 0, cooldown: 0, evaluations: 0, rate: base, base },
     });
     return {
       ...{ torch: "ReduceLROnPlateau", base },
@@ -38,7 +40,7 @@ const plateau: Kind = {
         begin,
         judge(given, value, mode) {
           const before = given.mode === mode ? given : { ...begin(mode), rate: rateOf(given) };
-          const better = isBetter(value, before.best, mode), cooling = before.cooldown > 0;
+          const better = isBetter(value, before.best ?? worst(mode), mode), cooling = before.cooldown > 0;
           const bad = cooling || better ? 0 : before.bad + 1, falls = bad > a.patience;
           const old = rateOf(before), lower = Math.max(old * a.factor, a.min_lr);
           return {

@@ -124,6 +124,17 @@ function save(path: string, c: Course, cursor: Cursor): void {
   writePt(path, toTree(parts, cursor, about));
 }
 
+Deno.test("what evaluations came to goes to other ranks as text, also where none was a number", () => {
+  const c = course("plateau(patience=0)", "--monitor", "r2");
+  for (const values of [[NaN], [NaN, 0.5], [0.5, NaN]]) {
+    let plateau: Plateau | undefined;
+    for (const value of values) plateau = c.judged({ step: 50, plateau }, value);
+    const sent: Plateau = JSON.parse(JSON.stringify(plateau));
+    assertEquals(sent, plateau);
+    assertEquals(c.judged({ step: 50, plateau: sent }, 0.6)?.best, 0.6);
+  }
+});
+
 Deno.test("no evaluation within the warm-up counts for a plateau", () => {
   const c = course("plateau(patience=0)", "--warmup", "2ep");
   assertEquals([50, 100].map((step) => c.judged({ step }, 1)), [undefined, undefined]);
@@ -200,6 +211,11 @@ Deno.test("a run says what its stretches are, and which of them it never reaches
   assertMatch(course("onecycle()").notes[0], /momentum goes the other way/);
 });
 
+Deno.test("a rate that grows beyond all numbers is refused before the first step", () => {
+  const { message } = assertThrows(() => course("exponential(gamma=9)"), UserError);
+  assertSentence("core/train/schedules/course: no finite rate", message);
+});
+
 Deno.test("weight decay goes to its end by a cosine", () => {
   const c = course("cosine", "--weight-decay", "0.04", "--set", "training.scheduler.weight_decay_end=0.4");
   const decay = (step: number) => 0.04 * c.moved(step)!.decay!;
@@ -248,7 +264,7 @@ Deno.test("a function in TypeScript gives factors of the rate, or of the rate be
     const chained = course(`linear 100steps > lambda('${path("half.ts")}')`);
     assertEquals(rates(chained, 100, 600), [0.3, 0.225]);
     const wrong = (name: string) =>
-      assertThrows(() => course(path(name)).rate({ step: 2 }), UserError).message.replace(path(""), "");
+      assertThrows(() => course(path(name)), UserError).message.replace(path(""), "");
     assertSentence("core/train/schedules/course: a factor that is NaN", wrong("nan.ts"));
     assertSentence("core/train/schedules/course: a factor that is a text", wrong("text.ts"));
   }));
