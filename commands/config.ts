@@ -74,7 +74,7 @@ export function configTable(
   const rows = listed.map((declared) => {
     const { path, setting } = declared;
     const value = valuesWithoutSecrets(asWritten(declared, readSetting(config, path)));
-    const plain = Array.isArray(value) ? value.join(",") : String(value);
+    const plain = Array.isArray(value) ? value.join(setting.separator ?? ",") : String(value);
     const stands = setting.empty && JSON.stringify(value) === JSON.stringify(setting.default);
     const shown = stands ? `${plain} (${setting.empty})`.trim() : plain;
     return {

@@ -264,7 +264,9 @@ function change(declared: Declared, saved: unknown, config: unknown): Change[] {
     return []; // made there again
   }
   const shown = (value: unknown) => {
-    const text = Array.isArray(value) ? value.join(",") : String(asWritten(declared, value));
+    const text = Array.isArray(value)
+      ? value.join(setting.separator ?? ",")
+      : String(asWritten(declared, value));
     return text === "" ? setting.empty ?? '""' : text;
   };
   const stands = (value: unknown) =>
