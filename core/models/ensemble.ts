@@ -120,7 +120,7 @@ interface Mixture {
 }
 
 function mixtureOf(loss: Loss, facts: Facts): Mixture {
-  if (loss.name === "bce") return ofLogits(loss);
+  if ((loss.like ?? loss.name) === "bce") return ofLogits(loss);
   if (facts.task !== "regression") return ofClasses(loss, facts);
   return loss.levels ? ofQuantiles(loss) : ofNumbers(loss);
 }

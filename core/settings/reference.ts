@@ -152,9 +152,10 @@ function typeSchema(setting: Setting): Schema {
       if (setting.orFile) {
         return {
           type: "string",
-          pattern: `^(${
-            [...setting.choices, ...Object.keys(setting.words ?? {})].join("|")
-          })$|${setting.orFile.regex.source}`,
+          pattern: [
+            `^(${[...setting.choices, ...Object.keys(setting.words ?? {})].join("|")})$`,
+            ...[setting.orFile, setting.orText].flatMap((or) => or ? [or.regex.source] : []),
+          ].join("|"),
         };
       }
       return {
