@@ -44,7 +44,8 @@ export function multiMargin(facts: Facts, { p, margin, ignored, weights }: Margi
       if (isSoft(target)) throw sharesOfClasses("multi_margin");
       const labels = target.dtype === "i64" ? target : toDtype(target, "i64");
       const valid = ne(labels, constant(ignored, "i64", labels.device));
-      const each = mul(hinges(output, onlyValid(labels, valid), p, margin), toDtype(valid, output.dtype));
+      const scores = output.dtype === "f32" ? output : toDtype(output, "f32");
+      const each = mul(hinges(scores, onlyValid(labels, valid), p, margin), toDtype(valid, "f32"));
       const weighed = weights ? mul(each, weights.each(labels)) : each;
       return meanOverValid(sum(weighed), valid);
     },
@@ -81,7 +82,8 @@ export function multilabelSoftMargin(facts: Facts, given: readonly number[] | nu
     like: "none",
     counts: "samples",
     outputs: facts.outputs,
-    apply(output, target) {
+    apply(given, target) {
+      const output = given.dtype === "f32" ? given : toDtype(given, "f32");
       const truth = inOutputShape(target, output), one = constant(1, output.dtype, output.device);
       const both = add(mul(truth, logSigmoid(output)), mul(sub(one, truth), logSigmoid(neg(output))));
       const own = weight ? mul(neg(both), weight(output)) : neg(both);

@@ -36,24 +36,27 @@ export function summedLoss(
   const even = terms.every(({ loss: { counts } }) => counts === first.counts) &&
     !(ofTargets && facts.missing);
   const noted = terms.find(({ loss }) => loss.note)?.loss.note;
-  return {
+  const about = {
     ...(ofTargets ? {} : partsOf(first)),
     name: text,
     ...(like && { like }),
     outputs: ofTargets ? facts.outputs : first.outputs,
     ...(first.ignored !== undefined && { ignored: first.ignored }),
     ...(noted && { note: noted }),
-    terms,
-    apply: (output, target) =>
-      terms.map(({ weight, loss }) => weighed(loss.apply(output, target), weight)).reduce((a, b) =>
-        add(a, b)
-      ),
-    validCount: first.validCount,
-    ...(!even &&
-      {
-        refuseUneven: (target: Tensor) => refuseUneven(text, terms, target, ofTargets ? facts.outputs : null),
-      }),
   };
+  const sum = (of: readonly WeighedLoss[]): Loss => ({
+    ...about,
+    terms: of,
+    apply: (output, target) =>
+      of.map(({ weight, loss }) => weighed(loss.apply(output, target), weight)).reduce((a, b) => add(a, b)),
+    validCount: first.validCount,
+    ...(!even && {
+      refuseUneven: (target: Tensor) => refuseUneven(text, of, target, ofTargets ? facts.outputs : null),
+    }),
+  });
+  const ofShares = terms.map((term) => ({ ...term, loss: term.loss.ofProbabilities ?? term.loss }));
+  const some = terms.some(({ loss }) => loss.ofProbabilities !== undefined);
+  return { ...sum(terms), ...(some && { ofProbabilities: sum(ofShares) }) };
 }
 
 const weighed = (value: Tensor, weight: number): Tensor => weight === 1 ? value : scale(value, weight);
@@ -153,6 +156,7 @@ function ofPlaces(loss: Loss, places: readonly number[], count: number): Loss {
     ...loss,
     apply: (output, target) => loss.apply(part(output), part(target)),
     validCount: (target) => scope(() => loss.validCount(part(target))),
+    ...(loss.ofProbabilities && { ofProbabilities: ofPlaces(loss.ofProbabilities, places, count) }),
   };
 }
 

@@ -124,6 +124,17 @@ Deno.test("class weights of the settings are for the terms that know them, and a
   });
 });
 
+Deno.test("a sum with bce has one of probabilities, for graphs that end in sigmoid", () => {
+  const target = tensor([0, 1, 1, 0], [2, 2]), shares = tensor([0.2, 0.7, 0.6, 0.1], [2, 2]);
+  const sum = lossOf("bce + 0.5*l1", "regression", 2), plain = lossOf("bce(logits=false)", "regression", 2);
+  scope(() => {
+    const wanted = plain.apply(shares, target).item() +
+      0.5 * lossOf("l1", "regression", 2).apply(shares, target).item();
+    assertAlmostEquals(sum.ofProbabilities!.apply(shares, target).item(), wanted, 1e-6);
+  });
+  assertEquals(lossOf("mse + l1", "regression", 2).ofProbabilities, undefined);
+});
+
 Deno.test("what a loss compares tells data what its targets are", () => {
   assertEquals([isOfClasses("0.5*cross_entropy + dice"), isOfNumbers("cross_entropy + focal")], [
     true,
