@@ -63,7 +63,10 @@ const SAID: Readonly<Record<JudgedTarget, string>> = {
 
 /** Before the first step, what these targets or outputs can't have is refused. */
 export function refuseMetrics(
-  { data: { train, val }, pass: { requested, loss } }: Pick<Built, "data" | "pass">,
+  { data: { train, val }, pass: { requested, loss } }: {
+    readonly data: Pick<Built["data"], "train" | "val">;
+    readonly pass: Pick<Built["pass"], "requested" | "loss">;
+  },
 ): void {
   if (!requested) return;
   const { facts: { task, outputs, targetless, missing }, target: { shape } } = train, kind = KINDS[task];

@@ -46,6 +46,13 @@ Deno.test("each target's loss is in the epoch's line and events, adds up to the 
     assert(Math.abs(val.pearson) <= 1 && "pearson/wind" in val, JSON.stringify(val));
     const { stdout: again } = await succeed(["eval", "checkpoints/a_latest.pt"], { cwd });
     assertStringIncludes(again, "pearson");
+    const { stdout: further } = await succeed(["eval", "checkpoints/a_latest.pt", "--metrics=spearman"], {
+      cwd,
+    });
+    assertMatch(further, /Val spearman: \S+/);
+    const { code, stderr } = await run(["eval", "checkpoints/a_latest.pt", "--metrics=kappa"], { cwd });
+    assertEquals(code, 2);
+    assertStringIncludes(stderr, "explained_variance");
   }));
 
 Deno.test("a sum's terms and metrics are the same on 1 and 2 ranks, and labels that don't count are refused there", () =>
