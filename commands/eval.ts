@@ -24,10 +24,10 @@ export const OPTIONS = {
   sandbox: SANDBOX,
 } as const;
 
-/** A run may be judged by other weights of points than it learned with. */
-const WEIGHTS = /^training\.loss_weight$/;
+/** A run may be judged by other weights of points than it learned with, and by further metrics. */
+const JUDGING = /^training\.(loss_weight|metrics)$/;
 
-export const SETTINGS = settingsAmong(DATA_SETTINGS, MACHINE_SETTINGS, FORWARD, ITS_FILE, WEIGHTS);
+export const SETTINGS = settingsAmong(DATA_SETTINGS, MACHINE_SETTINGS, FORWARD, ITS_FILE, JUDGING);
 
 export const command: Command = {
   usage: USAGE,

@@ -205,8 +205,9 @@ export function toDevice(t: Tensor, device: Device, nonBlocking = false): Tensor
 export function onEachDevice(make: () => Tensor): (device: Device) => Tensor {
   const made = new Map<Device, Tensor>();
   return (device) => {
-    const there = made.get(device) ?? keep(scope(() => toDevice(make(), device)));
+    const there = made.get(device) ?? unrecorded(() => keep(scope(() => toDevice(make(), device))));
     made.set(device, there);
+    tape.recorder?.constant(there);
     return there;
   };
 }

@@ -276,6 +276,37 @@ export const l1Loss = aten("l1_loss(Tensor self, Tensor target, int reduction=1)
 export const huberLoss = aten(
   "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
 );
+export const smoothL1Loss = aten(
+  "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
+);
+export const nllLoss = aten(
+  "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
+);
+export const klDiv = aten(
+  "kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor",
+);
+export const poissonNllLoss = aten(
+  "poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
+);
+export const softMarginLoss = aten("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor");
+export const hingeEmbeddingLoss = aten(
+  "hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor",
+);
+export const marginRankingLoss = aten(
+  "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
+);
+export const multilabelMarginLoss = aten(
+  "multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+);
+export const cosineEmbeddingLoss = aten(
+  "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
+);
+export const tripletMarginLoss = aten(
+  "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor",
+);
+export const ctcLoss = aten(
+  "ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor",
+);
 export const bceWithLogits = aten(
   "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
 );

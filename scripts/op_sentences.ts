@@ -173,6 +173,23 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   l1Loss: "Absolute differences; `reduction` is 0 none, 1 mean, 2 sum.",
   huberLoss:
     "Half the squared difference up to `delta`, linear beyond; `reduction` is 0 none, 1 mean, 2 sum.",
+  smoothL1Loss:
+    "Half the squared difference over `beta` up to `beta`, linear beyond; `reduction` is 0 none, 1 mean, 2 sum.",
+  nllLoss:
+    "Negative logarithms of probabilities (n, classes, ...) at i64 classes (n, ...); `reduction` is 0 none, 1 mean, 2 sum.",
+  klDiv:
+    "Kullback-Leibler divergence of logarithms of probabilities from probabilities; `reduction` is 0 none, 1 mean, 2 sum.",
+  poissonNllLoss:
+    "Negative log-likelihood of counts; the first is their rate, or its logarithm (`log_input`).",
+  softMarginLoss: "log(1 + exp(-target * x)) of targets 1 and -1; `reduction` is 0 none, 1 mean, 2 sum.",
+  hingeEmbeddingLoss: "x where the target is 1, max(0, margin - x) where it is -1.",
+  marginRankingLoss: "max(0, -target * (a - b) + margin): a should be above b where the target is 1.",
+  multilabelMarginLoss:
+    "Hinges between scores (n, classes) and the classes of each row, i64 numbers followed by -1.",
+  cosineEmbeddingLoss: "1 - cos(a, b) where the target is 1, max(0, cos(a, b) - margin) where it is -1.",
+  tripletMarginLoss: "max(0, |anchor - positive| - |anchor - negative| + margin), row by row.",
+  ctcLoss:
+    "Connectionist temporal classification of logarithms of probabilities (t, n, classes) and padded labels (n, s).",
   bceWithLogits:
     "Binary cross-entropy of logits and targets from 0 to 1; `reduction` is 0 none, 1 mean, 2 sum.",
   bce: "Binary cross-entropy of probabilities and targets from 0 to 1; `reduction` is 0 none, 1 mean, 2 sum.",

@@ -28,6 +28,7 @@ import {
   whole,
   withItsOwnParts,
 } from "./parts.ts";
+import { refuseMetrics } from "../../core/train/monitor.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../eval.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 
@@ -91,6 +92,9 @@ export async function evaluate(argv: string[]): Promise<number> {
     const { data, pass, averaged, batchSize, openFeed } = await loadForEvaluation(file, how);
     const chosen = sourceOfPart(data, part);
     const val = answers ? numberedAs(chosen, answers) : chosen;
+    if (resolved.origin("training.metrics").kind !== "checkpoint") {
+      refuseMetrics({ data: { train: val, val }, pass });
+    }
     const turn = openEventLoopTurn();
     const feed = openFeed([val]);
     const result = await evaluateAll(pass, val, feed, batchSize, async () => {

@@ -20,6 +20,7 @@ import {
 import { asUserError, openDevice, unusedGpus, whyNoCuda } from "../../core/train/device.ts";
 import { chooseKernelSearch, gpuFactsOf, othersNote } from "../../core/train/gpu.ts";
 import { decide } from "../../core/train/run.ts";
+import { refuseMetrics, refuseMonitor } from "../../core/train/monitor.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
 import { rateLine, scaledLearningRate } from "../../core/train/schedule.ts";
 import { openCourse } from "../../core/train/schedules/course.ts";
@@ -54,6 +55,8 @@ export async function dryRun(resolve: Resolve, env: Record<string, string>): Pro
     await loadDataReader(config.data);
     const built = build(config, device, where.world, null, undefined, scale);
     refuseShare(resolved, built.data);
+    refuseMetrics(built);
+    refuseMonitor(config, built);
     const plan = planBatches(config.training, built.data.train.length, where.world);
     chooseKernelSearch(config, device, plan);
     const gpu = gpuFactsOf(config, device, built), { facts } = built.data.train;

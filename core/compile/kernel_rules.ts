@@ -201,6 +201,9 @@ export const KERNEL_RULES: Readonly<Record<string, CallRule>> = {
   linalg_vector_norm: ofNorm,
   cumsum: ofCumsum,
   dot: formula((p, g, { given: [x, y] }) => [p("mul", g, refOf(y)), p("mul", g, refOf(x))]),
+  mse_loss: ofLoss(
+    "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+  ),
   huber_loss: ofLoss(
     "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor",
   ),

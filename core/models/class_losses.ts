@@ -1,5 +1,5 @@
 // Losses of classes beside cross entropy, focal and Dice, and the weights of classes.
-import { add, constant, scale, sub, tensor, toDevice } from "../../ffi/make.ts";
+import { add, constant, onEachDevice, scale, sub, tensor } from "../../ffi/make.ts";
 import {
   amax,
   clamp,
@@ -20,14 +20,14 @@ import {
   toDtype,
   where,
 } from "../../ffi/ops.ts";
-import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
+import { sharesOfClasses } from "./cross_entropy.ts";
 import type { Loss } from "./losses.ts";
 import type { Facts } from "./model.ts";
+import { EACH } from "./reduction.ts";
 import { classesSecond, isSoft, toLabels } from "./targets.ts";
 import { meanOf } from "./valid_points.ts";
-
-const EACH = 0; // at::Reduction::None
 
 const counted = (labels: Tensor, ignored: number): Tensor =>
   ne(labels, constant(ignored, labels.dtype, labels.device));
@@ -63,15 +63,14 @@ export function classWeights(
         }.`,
     );
   }
-  const made = new Map<string, Tensor>();
+  const made = new Map<number, (device: Device) => Tensor>();
   const of = (count: number, device: Device): Tensor => {
-    const key = `${count} ${device}`;
-    let weights = made.get(key);
+    let weights = made.get(count);
     if (weights === undefined) { // classes that only the model has are never a label
       const all = Float32Array.from({ length: count }, (_, i) => values[i] ?? 1);
-      made.set(key, weights = keep(scope(() => toDevice(tensor(all), device))));
+      made.set(count, weights = onEachDevice(() => tensor(all)));
     }
-    return weights;
+    return weights(device);
   };
   const each = (labels: Tensor): Tensor => {
     const own = wholeLabels(labels), counts = counted(own, ignored);
@@ -95,6 +94,7 @@ export function focal(facts: Facts, { gamma, ignored, weights }: FocalOptions): 
   return {
     name: "focal",
     like: "cross_entropy",
+    ...(weights && { counts: "weights" }),
     outputs: facts.outputs,
     ignored,
     apply(output, target) {
@@ -133,6 +133,7 @@ export function dice(facts: Facts, ignored: number): Loss {
   return {
     name: "dice",
     like: "cross_entropy",
+    counts: "samples",
     outputs: facts.outputs,
     ignored,
     apply(output, target) {
@@ -155,22 +156,14 @@ export function dice(facts: Facts, ignored: number): Loss {
   };
 }
 
-const numbers = new Map<string, Tensor>();
+const numbers = new Map<number, (device: Device) => Tensor>();
 
 /** [1, classes, 1] */
-function classNumbers(classes: number, device: Device): Tensor {
-  const key = `${classes} ${device}`;
-  let made = numbers.get(key);
+export function classNumbers(classes: number, device: Device): Tensor {
+  let made = numbers.get(classes);
   if (made === undefined) {
     const values = BigInt64Array.from({ length: classes }, (_, i) => BigInt(i));
-    numbers.set(key, made = keep(scope(() => toDevice(tensor(values, [1, classes, 1]), device))));
+    numbers.set(classes, made = onEachDevice(() => tensor(values, [1, classes, 1])));
   }
-  return made;
+  return made(device);
 }
-
-const sharesOfClasses = (name: string) =>
-  new UserError(
-    "usage",
-    `the loss ${name} takes class numbers, and --mixup, --cutmix and --one-hot make shares of classes: leave them out, or ` +
-      "use --loss cross_entropy.",
-  );

@@ -1,7 +1,7 @@
 // Losses of predicted distributions: quantiles, and the CRPS of a normal distribution.
-import { constant, scale, sub, tensor, toDevice } from "../../ffi/make.ts";
+import { constant, onEachDevice, scale, sub, tensor } from "../../ffi/make.ts";
 import { div, erf, exp, maximum, mean, mul, narrow, reshape, toDtype, unsqueeze } from "../../ffi/ops.ts";
-import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "./losses.ts";
 import type { Facts } from "./model.ts";
@@ -20,17 +20,9 @@ export function quantile(facts: Facts, given: readonly string[], points: Points 
     (best, q, i) => Math.abs(q - 0.5) < Math.abs(levels[best] - 0.5) ? i : best,
     0,
   );
-  const made = new Map<string, Tensor>();
-  const at = (less: number, device: Device, dims: number): Tensor => {
-    const key = `${less} ${device} ${dims}`;
-    let known = made.get(key);
-    if (known === undefined) {
-      const shape = [1, levels.length, ...new Array<number>(dims - 2).fill(1)];
-      const values = Float32Array.from(levels, (q) => q - less);
-      made.set(key, known = keep(scope(() => toDevice(tensor(values, shape), device))));
-    }
-    return known;
-  };
+  const less = [0, 1].map((one) => onEachDevice(() => tensor(Float32Array.from(levels, (q) => q - one))));
+  const at = (one: number, device: Device, dims: number): Tensor =>
+    reshape(less[one](device), [1, levels.length, ...new Array<number>(dims - 2).fill(1)]);
   return {
     name: "quantile",
     outputs: levels.length * facts.outputs,

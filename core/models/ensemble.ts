@@ -120,7 +120,14 @@ interface Mixture {
 }
 
 function mixtureOf(loss: Loss, facts: Facts): Mixture {
-  if (loss.name === "bce") return ofLogits(loss);
+  if (loss.parts && !loss.levels && loss.logVariance === undefined) {
+    throw new UserError(
+      "usage",
+      `several answers become one where a model gives numbers, quantiles or logarithms of variances, and that of the loss ` +
+        `${loss.name} gives ${loss.parts.join(" and ")}: give one checkpoint, without --mc-dropout.`,
+    );
+  }
+  if ((loss.like ?? loss.name) === "bce") return ofLogits(loss);
   if (facts.task !== "regression") return ofClasses(loss, facts);
   return loss.levels ? ofQuantiles(loss) : ofNumbers(loss);
 }

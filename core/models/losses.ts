@@ -1,47 +1,24 @@
 // PyTorch's losses, each the mean over the valid items of one micro-batch. A step weights these means with their shares of its
 // items, which is exact for any split: a loss that is no mean over items has no place here.
-import { constant, scale, sub, zeros } from "../../ffi/make.ts";
-import {
-  bce,
-  bceWithLogits,
-  cat,
-  crossEntropyLoss,
-  exp,
-  huberLoss,
-  l1Loss,
-  mean,
-  mseLoss,
-  mul,
-  narrow,
-  ne,
-  neg,
-  permute,
-  reshape,
-  sum,
-  toDtype,
-} from "../../ffi/ops.ts";
-import { autocast } from "../../ffi/context.ts";
-import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
-import { CLASS_LOSSES } from "../settings/sections/training.ts";
+import { narrow } from "../../ffi/ops.ts";
+import type { Tensor } from "../../ffi/tensor.ts";
+import { isExpression, isOfClasses, type LossTerm, lossTerms, type NamedLoss } from "../settings/losses.ts";
+import { numbersIn } from "../settings/arguments.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
+import type { Value } from "../base/calls.ts";
 import { isCode, userFile } from "./user/file.ts";
 import { userLoss } from "./user/made.ts";
 import { type ClassWeights, classWeights, dice, focal } from "./class_losses.ts";
-import { crps, NORMAL, quantile } from "./distribution_losses.ts";
-import {
-  meanOf,
-  meanOverValid,
-  onlyValid,
-  type Points,
-  pointsOf,
-  type PointWeights,
-  sharesOfPoints,
-  validPoints,
-} from "./valid_points.ts";
+import { crossEntropy } from "./cross_entropy.ts";
+import { crps, quantile } from "./distribution_losses.ts";
+import { multilabelMargin, multilabelSoftMargin, multiMargin, perTarget } from "./margin_losses.ts";
+import { binaryCrossEntropy, crossEntropyOfProbabilities, numberLoss, ofNumbers } from "./number_losses.ts";
+import { type Points, pointsOf, type PointWeights } from "./valid_points.ts";
 import { spectral } from "./spectral_loss.ts";
+import { summedLoss, type WeighedLoss } from "./summed_loss.ts";
 import type { Facts } from "./model.ts";
-import { classesLast, inOutputShape, isSoft, toLabels } from "./targets.ts";
+import { isSoft } from "./targets.ts";
 
 /** A loss that training can take the mean of over batches of any size, and over ranks. */
 export interface Loss {
@@ -49,8 +26,12 @@ export interface Loss {
   readonly name: string;
   /** How many numbers the model must give per sample: two per target for gaussian_nll, else the facts' own. */
   readonly outputs: number;
-  /** For a loss of the user's own making: how metrics may compare the output with the targets. */
-  readonly like?: "cross_entropy" | "mse" | "none";
+  /** How metrics may compare the output with the targets, where its name does not say so. */
+  readonly like?: "cross_entropy" | "bce" | "mse" | "none";
+  /** The mean is over these, and `validCount` counts them; absent: points. */
+  readonly counts?: "samples" | "weights";
+  /** The losses that this one adds up. */
+  readonly terms?: readonly WeighedLoss[];
   /** The class whose items do not count; absent where every item does. */
   readonly ignored?: number;
   /** Each target has these outputs, all targets' first part first; absent where it has one. */
@@ -61,6 +42,10 @@ export interface Loss {
   readonly point?: number;
   /** The part that is the logarithm of a normal distribution's variance. */
   readonly logVariance?: number;
+  /** The part that is a variance. */
+  readonly variance?: number;
+  /** Metrics and predictions take this of the output: rates, of their logarithms. */
+  readonly answer?: (output: Tensor) => Tensor;
   /** Points count so much, in metrics too; absent where they count alike. */
   readonly weights?: PointWeights;
   /** For a loss of tokens that can be added up over parts of them: the sum over valid tokens, and their number. */
@@ -74,6 +59,8 @@ export interface Loss {
   readonly note?: string;
   /** The mean over this micro-batch's valid items, 0-dim, as PyTorch's reduction="mean". */
   apply(output: Tensor, target: Tensor): Tensor;
+  /** Refuses a part of a step whose share no one number can tell. Waits for the device. */
+  refuseUneven?(target: Tensor): void;
   /** How many items that mean divided by. Waits for the device when the loss ignores an index. */
   validCount(target: Tensor): number;
 }
@@ -87,22 +74,52 @@ type Settings =
       "deterministic" | "class_weights" | "focal_gamma" | "quantiles" | "spectral_weight"
     >
   >;
-type Name = Exclude<Settings["loss"], "auto" | "graph">;
 
-const EACH = 0, MEAN = 1, SUM = 2; // at::Reduction
-
-/** The loss of the settings for the task at hand; "auto" follows the task. */
-export function createLoss(settings: Settings, facts: Facts, weights: PointWeights | null = null): Loss {
+/** The loss of the settings for the task at hand; "auto" follows the task. `targets`: their names. */
+export function createLoss(
+  settings: Settings,
+  facts: Facts,
+  weights: PointWeights | null = null,
+  targets: readonly string[] = [],
+): Loss {
   const chosen = settings.loss;
-  if (weights && (isCode(chosen) || WITHOUT_WEIGHTS.includes(chosen))) throw unweighted(chosen);
+  if (weights && isCode(chosen)) throw unweighted(chosen);
   if (isCode(chosen)) return userLoss(userFile(chosen), facts);
-  const loss = namedLoss(settings, facts, pointsOf(facts, settings.ignore_index, weights));
+  const points = pointsOf(facts, settings.ignore_index, weights);
+  const make = (term: LossTerm, of: Facts) => {
+    if (weights && WITHOUT_WEIGHTS.includes(term.name)) throw unweighted(term.name);
+    if (facts.missing && WITHOUT_MISSING.includes(term.name)) throw incomplete(term.name);
+    return namedLoss(term, settings, of, points);
+  };
+  if (weights && chosen === "graph") throw unweighted(chosen);
+  const loss = isExpression(chosen)
+    ? summedLoss(chosen, lossTerms(chosen), facts, targets, make)
+    : make(alone(nameFor(chosen, facts)), facts);
+  if (!isExpression(chosen)) refuseWeights(settings, [loss.name]);
+  else refuseWeights(settings, lossTerms(chosen).map(({ name }) => name));
   if (!weights) return loss;
   const { ofProbabilities } = loss;
   return { ...loss, weights, ...(ofProbabilities && { ofProbabilities: { ...ofProbabilities, weights } }) };
 }
 
-const WITHOUT_WEIGHTS: readonly string[] = ["graph", "focal", "dice", "spectral"];
+/** graphLoss replaces the task's own when the graph is loaded. */
+const nameFor = (chosen: Settings["loss"], { task }: Facts): NamedLoss =>
+  chosen === "auto" || chosen === "graph" ? (task === "regression" ? "mse" : "cross_entropy") : chosen;
+
+const alone = (name: NamedLoss): LossTerm => ({
+  name,
+  weight: 1,
+  values: new Map(),
+  targets: null,
+  text: name,
+});
+
+const WITHOUT_WEIGHTS: readonly string[] = [
+  ...["focal", "dice", "spectral", "multi_margin", "multilabel_margin", "multilabel_soft_margin"],
+];
+
+/** Their kernels take whole samples. */
+const WITHOUT_MISSING: readonly string[] = ["multilabel_margin", "multilabel_soft_margin"];
 
 export const unweighted = (loss: string): UserError =>
   new UserError(
@@ -111,69 +128,116 @@ export const unweighted = (loss: string): UserError =>
       "gaussian_nll, quantile, crps, bce or cross_entropy, or leave it out.",
   );
 
-function namedLoss(settings: Settings, facts: Facts, points: Points | null): Loss {
-  const chosen = settings.loss;
-  // graphLoss replaces this one when the graph is loaded.
-  const name: Name = chosen === "auto" || chosen === "graph"
-    ? (facts.task === "regression" ? "mse" : "cross_entropy")
-    : chosen;
+const incomplete = (loss: string): UserError =>
+  new UserError(
+    "usage",
+    `the loss ${loss} takes all targets of a sample, and some are missing: leave such samples out (--missing drop), or ` +
+      "use --loss bce, which counts what is there.",
+  );
+
+/** The values of a term, or what the settings have for it. */
+const valuesOf = (values: ReadonlyMap<string, Value>) => ({
+  number: (name: string, otherwise: number) => values.get(name) as number | undefined ?? otherwise,
+  flag: (name: string, otherwise: boolean) => values.get(name) as boolean | undefined ?? otherwise,
+  numbers: (name: string) => values.has(name) ? numbersIn(values.get(name)!) : null,
+});
+
+function namedLoss(term: LossTerm, settings: Settings, facts: Facts, points: Points | null): Loss {
+  const { name } = term, { number, flag, numbers } = valuesOf(term.values);
   checkTask(name, facts);
-  const weights = weightsFor(name, settings, facts);
-  const ignored = facts.task === "regression" ? undefined : settings.ignore_index;
-  const loss = (outputs: number, compare: Compare) =>
-    points
-      ? ofPoints({ name, outputs, ignored }, compare, points)
-      : elementwise(name, outputs, (output, target) => compare(output, target, MEAN, null));
+  const ignored = settings.ignore_index, classed = { name, outputs: 1, ignored };
+  const weights = classesOf(term, settings, facts);
   switch (name) {
     case "cross_entropy":
-      return crossEntropy(facts, settings, weights, points);
+    case "nll":
+      return crossEntropy(facts, {
+        ...{ name, ignored, weights, points },
+        smoothing: number("label_smoothing", settings.label_smoothing),
+        deterministic: settings.deterministic ?? "off",
+      });
     case "focal":
-      return focal(facts, { gamma: settings.focal_gamma ?? 2, ignored: settings.ignore_index, weights });
+      return focal(facts, { gamma: number("gamma", settings.focal_gamma ?? 2), ignored, weights });
     case "dice":
-      return dice(facts, settings.ignore_index);
+      return dice(facts, ignored);
+    case "multi_margin":
+      return multiMargin(facts, { p: number("p", 1), margin: number("margin", 1), ignored, weights });
     case "quantile":
       return quantile(facts, settings.quantiles ?? [], points);
     case "crps":
       return crps(facts, points);
     case "spectral":
-      return spectral(facts, settings.spectral_weight ?? 1);
-    case "mse":
-      return loss(facts.outputs, (output, target, reduction) => mseLoss(output, target, reduction));
-    case "l1":
-      return loss(facts.outputs, (output, target, reduction) => l1Loss(output, target, reduction));
-    case "huber": {
-      const delta = settings.huber_delta;
-      return loss(facts.outputs, (output, target, reduction) => huberLoss(output, target, reduction, delta));
+      return spectral(facts, number("weight", settings.spectral_weight ?? 1));
+    case "multilabel_margin":
+      return multilabelMargin(facts);
+    case "multilabel_soft_margin":
+      return multilabelSoftMargin(facts, numbers("weight"));
+    case "bce": {
+      const given = numbers("pos_weight"), count = facts.task === "regression" ? facts.outputs : 1;
+      const compare = binaryCrossEntropy(given && perTarget("pos_weight of bce", given, count));
+      const about = { name, outputs: facts.outputs }, ofShares = flag("logits", true) === false;
+      if (facts.task !== "regression") {
+        if (ofShares) throw sharesOfTwo();
+        return ofTwoClasses(ofNumbers(classed, compare, points));
+      }
+      const ofProbabilities = ofNumbers(about, crossEntropyOfProbabilities, points);
+      if (ofShares && given) throw weightedShares();
+      if (ofShares) return ofProbabilities;
+      return { ...ofNumbers(about, compare, points), ...(!given && { ofProbabilities }) };
     }
-    case "bce":
-      return facts.task === "regression"
-        ? {
-          ...loss(facts.outputs, binaryCrossEntropy),
-          ofProbabilities: loss(facts.outputs, crossEntropyOfProbabilities),
-        }
-        : ofTwoClasses(loss(1, binaryCrossEntropy));
-    case "gaussian_nll":
-      return gaussianNll(facts, points);
+    default: {
+      const own = {
+        number: (of: string, otherwise: number) =>
+          number(of, of === "delta" ? settings.huber_delta : otherwise),
+        flag,
+      };
+      const loss = numberLoss(name, facts, own, points);
+      if (loss === null) throw new Error(`internal: there is no loss ${name}.`);
+      return loss;
+    }
   }
+}
+
+const sharesOfTwo = () =>
+  new UserError(
+    "usage",
+    "bce(logits=false) takes probabilities of numbers, and this data has two classes: leave logits=false out. A graph that " +
+      "ends in sigmoid is taken before it.",
+  );
+
+const weightedShares = () =>
+  new UserError(
+    "usage",
+    "pos_weight of bce is for logits, as torch's BCEWithLogitsLoss has it: leave it or logits=false out.",
+  );
+
+const OF_WEIGHTED_CLASSES: readonly string[] = ["cross_entropy", "nll", "focal", "multi_margin"];
+
+/** Its own weights, or those of the settings. */
+function classesOf(
+  { name, values }: LossTerm,
+  { class_weights: given = [], ignore_index: ignored }: Settings,
+  facts: Facts,
+): ClassWeights | null {
+  if (!OF_WEIGHTED_CLASSES.includes(name)) return null;
+  const own = values.has("weight") ? numbersIn(values.get("weight")!).map(String) : given;
+  return classWeights(own, facts.outputs, ignored);
 }
 
 /** Only some losses know weights: others must not leave them out in silence. */
-function weightsFor(
-  name: Name,
-  { class_weights: given = [], ignore_index: ignored }: Settings,
-  facts: Facts,
-) {
-  if (given.length > 0 && name !== "cross_entropy" && name !== "focal") {
-    throw new UserError(
-      "usage",
-      `--class-weights are for the losses cross_entropy and focal, and this run minimises ${name}: leave them out.`,
-    );
-  }
-  return classWeights(given, facts.outputs, ignored);
+function refuseWeights({ class_weights: given = [] }: Settings, names: readonly string[]): void {
+  const without = names.find((name) => !OF_WEIGHTED_CLASSES.includes(name));
+  if (
+    given.length === 0 || without === undefined ||
+    names.length > 1 && names.some((name) => OF_WEIGHTED_CLASSES.includes(name))
+  ) return;
+  throw new UserError(
+    "usage",
+    `--class-weights are for the losses cross_entropy and focal, and this run minimises ${without}: leave them out.`,
+  );
 }
 
-function checkTask(name: Name, { task, outputs }: Facts): void {
-  const numbers = task === "regression", ofClasses = CLASS_LOSSES.includes(name);
+function checkTask(name: NamedLoss, { task, outputs }: Facts): void {
+  const numbers = task === "regression", ofClasses = isOfClasses(name);
   if (ofClasses && numbers) {
     throw new UserError(
       "usage",
@@ -185,6 +249,13 @@ function checkTask(name: Name, { task, outputs }: Facts): void {
     throw new UserError(
       "usage",
       `the loss dice compares areas, and this data has no class for each pixel: use --loss cross_entropy or focal.`,
+    );
+  }
+  if (name === "multi_margin" && task !== "classification") {
+    throw new UserError(
+      "usage",
+      "the loss multi_margin takes a class for each sample, and this data has one for each pixel or token: use " +
+        "--loss cross_entropy or focal.",
     );
   }
   if (name === "bce" && !numbers && (task === "language" || outputs > 2)) {
@@ -202,159 +273,6 @@ function checkTask(name: Name, { task, outputs }: Facts): void {
   }
 }
 
-/**
- * Outputs are [N, C], [N, C, H, W], or [B, T, V] for language. Targets are class numbers, or shares of
- * classes [N, C].
- */
-function crossEntropy(
-  facts: Facts,
-  settings: Settings,
-  weights: ClassWeights | null,
-  points: Points | null,
-): Loss {
-  const { ignore_index: ignoreIndex, label_smoothing: labelSmoothing, deterministic = "off" } = settings;
-  const rows = [-1, facts.outputs], all = [-1];
-  const language = facts.task === "language";
-  const weightsOf = (scores: Tensor): Tensor | null => weights && weights.of(scores.shape[1], scores.device);
-  const weighed = (share: Tensor, labels: Tensor) => weights ? mul(share, weights.each(labels)) : share;
-  const weightOf = (labels: Tensor, ofPoints: PointWeights): number =>
-    scope(() => {
-      const share = sharesOfPoints(validPoints(labels, ignoreIndex), ofPoints);
-      return sum(weighed(share, labels), "f64").item();
-    });
-  /** On a GPU the gradient of an interpolation is added up in any order. */
-  const sized = (output: Tensor, target: Tensor): Tensor => {
-    const scores = toLabels(output, target);
-    if (scores === output || deterministic === "off" || output.device === "cpu") return scores;
-    throw new UserError(
-      "usage",
-      `the model gives ${describe(output)} and the labels are ${
-        describe(target)
-      }: to bring the scores to the labels' size ` +
-        "has no fixed order on a GPU. Leave --deterministic out, or give labels of the model's size.",
-    );
-  };
-  return {
-    name: "cross_entropy",
-    outputs: facts.outputs,
-    ignored: ignoreIndex,
-    ...(language && !weights && !points && {
-      total: {
-        sum: (logits: Tensor, labels: Tensor) =>
-          crossEntropyLoss(logits, toDtype(labels, "i64"), null, SUM, ignoreIndex, labelSmoothing),
-        count: (labels: Tensor) =>
-          sum(ne(toDtype(labels, "i64"), constant(ignoreIndex, "i64", labels.device)), "f32"),
-      },
-    }),
-    apply(output, target) {
-      if (!language && isSoft(target)) {
-        if (ignoreIndex >= 0) throw ignoredAmongShares(ignoreIndex);
-        return crossEntropyLoss(
-          output,
-          widened(target, output),
-          weightsOf(output),
-          MEAN,
-          ignoreIndex,
-          labelSmoothing,
-        );
-      }
-      if (target.dtype !== "i64") target = toDtype(target, "i64");
-      const labels = target;
-      const rowsOfClasses = language || classesLast(output, target);
-      if (!rowsOfClasses) output = sized(output, target);
-      if (rowsOfClasses) {
-        rows[1] = output.shape[output.shape.length - 1];
-        output = reshape(output, rows);
-        target = reshape(target, all);
-      } else if (deterministic !== "off" && output.shape.length === 4) { // On a GPU the loss of maps adds up in any order.
-        output = reshape(permute(output, [0, 2, 3, 1]), rows);
-        target = reshape(target, all);
-      }
-      if (points?.weights) {
-        const each = crossEntropyLoss(output, target, weightsOf(output), EACH, ignoreIndex, labelSmoothing);
-        const share = sharesOfPoints(points.valid(labels), points.weights);
-        return meanOf(sum(mul(reshape(each, labels.shape), share)), sum(weighed(share, labels)));
-      }
-      if (points) { // the mean over nothing is NaN
-        const total = crossEntropyLoss(output, target, weightsOf(output), SUM, ignoreIndex, labelSmoothing);
-        return weights
-          ? meanOf(total, sum(weights.each(target)))
-          : meanOverValid(total, points.valid(target));
-      }
-      return crossEntropyLoss(output, target, weightsOf(output), MEAN, ignoreIndex, labelSmoothing);
-    },
-    validCount: (target) =>
-      !language && isSoft(target)
-        ? target.shape[0]
-        : points?.weights
-        ? weightOf(target, points.weights)
-        : weights
-        ? weights.sum(target)
-        : scope(() => Number(sum(ne(target, constant(ignoreIndex, "i64", target.device))).itemBigInt())),
-  };
-}
-
-/** Classes that only the model has get shares of 0. */
-function widened(target: Tensor, output: Tensor): Tensor {
-  const more = output.shape[1] - target.shape[1];
-  return more > 0 ? cat([target, zeros([target.shape[0], more], target)], 1) : target;
-}
-
-const ignoredAmongShares = (ignored: number) =>
-  new UserError(
-    "usage",
-    `training.ignore_index ${ignored} names a class label, and --mixup, --cutmix and --one-hot make shares of all ` +
-      "classes of the labels: leave one or the other out.",
-  );
-
-function elementwise(name: Name, outputs: number, compare: (output: Tensor, target: Tensor) => Tensor): Loss {
-  return {
-    name,
-    outputs,
-    apply: (output, target) => compare(output, inOutputShape(target, output)),
-    validCount: (target) => target.numel,
-  };
-}
-
-/** Points that do not count are 0 on both sides; `weight` is 0 there too, and null where all count. */
-type Compare = (output: Tensor, target: Tensor, reduction: number, weight: Tensor | null) => Tensor;
-
-function ofPoints(
-  about: Pick<Loss, "name" | "outputs" | "ignored">,
-  compare: Compare,
-  points: Points,
-): Loss {
-  return {
-    ...about,
-    apply(output, target) {
-      const compared = inOutputShape(target, output), valid = points.valid(compared);
-      const a = onlyValid(output, valid), b = onlyValid(compared, valid);
-      return points.weights
-        ? points.mean(compare(a, b, EACH, valid), valid)
-        : meanOverValid(compare(a, b, SUM, valid), valid);
-    },
-    validCount: points.count,
-  };
-}
-
-/** The output is logits. Targets are 0 or 1 (or between), also as class numbers. */
-function binaryCrossEntropy(
-  output: Tensor,
-  target: Tensor,
-  reduction: number,
-  weight: Tensor | null,
-): Tensor {
-  if (target.dtype !== "f32") target = toDtype(target, "f32");
-  return bceWithLogits(output, target, weight && toDtype(weight, "f32"), null, reduction);
-}
-
-/** The output is probabilities. PyTorch refuses this loss under autocast on a GPU: its logarithms want f32. */
-const crossEntropyOfProbabilities: Compare = (output, target, reduction, weight) =>
-  autocast(null, output.device !== "cpu", () => {
-    const [shares, wanted, weights] = [output, target, weight].map((t) => t && toDtype(t, "f32"));
-    return bce(shares!, wanted!, weights, reduction);
-  });
-
 /** The one logit stands for the second's share of two classes, [N, 2]. */
 function ofTwoClasses(loss: Loss): Loss {
   const pair = (target: Tensor) => isSoft(target) && target.shape[1] === 2;
@@ -363,36 +281,4 @@ function ofTwoClasses(loss: Loss): Loss {
     apply: (output, target) => loss.apply(output, pair(target) ? narrow(target, 1, 1, 1) : target),
     validCount: (target) => pair(target) ? target.shape[0] : loss.validCount(target),
   };
-}
-
-/**
- * This is the negative log-likelihood of a normal distribution, without its constant. The model's outputs
- * are, along dimension 1, first the means and then the logarithms of the variances: half * (v + (mean -
- * target)^2 * e^-v).
- */
-function gaussianNll(facts: Facts, points: Points | null): Loss {
-  return {
-    name: "gaussian_nll",
-    outputs: 2 * facts.outputs,
-    ...NORMAL,
-    apply(output, target) {
-      const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
-      const count = whole.shape[1] / 2;
-      const centre = narrow(whole, 1, 0, count);
-      const logVariance = narrow(whole, 1, count, count);
-      const compared = inOutputShape(target, centre);
-      if (points) {
-        const valid = points.valid(compared), known = (t: Tensor) => onlyValid(t, valid);
-        return points.mean(halfSquares(known(centre), known(logVariance), known(compared)), valid);
-      }
-      return mean(halfSquares(centre, logVariance, compared));
-    },
-    validCount: (target) => points?.count(target) ?? target.numel,
-  };
-}
-
-function halfSquares(centre: Tensor, logVariance: Tensor, target: Tensor): Tensor {
-  const miss = sub(centre, target);
-  const weighted = mul(mul(miss, miss), exp(neg(logVariance)));
-  return scale(sub(logVariance, weighted, -1), 0.5);
 }

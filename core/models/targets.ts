@@ -48,6 +48,14 @@ export function toLabels(scores: Tensor, labels: Tensor): Tensor {
   );
 }
 
+/** They may be scores of so many classes for these labels. A loss of a user's own may take other outputs. */
+export function areScores(output: Tensor, target: Tensor, classes: number): boolean {
+  const labels = isSoft(target) && target.shape[1] > 1 ? target.shape.slice(0, 1) : target.shape;
+  const [items, ...sides] = labels, { shape: [count, width, ...own] } = classesSecond(output, target);
+  return count === items && width >= classes && own.length === sides.length &&
+    own.every((size, i) => size <= sides[i]);
+}
+
 /** [N] stands for [N, 1]; any other shape would be broadcast in silence. */
 export function inOutputShape(target: Tensor, output: Tensor): Tensor {
   const a = target.shape, b = output.shape;

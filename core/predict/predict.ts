@@ -225,7 +225,8 @@ async function predictSamples(
           const ids = at.map((place) => source.indices?.[place] ?? place);
           pass.begin?.(done, ids);
           const [answer, others] = tensorList(autocast(pass.cast, pass.onGpu, () => answersTo(pass, input)));
-          const output = source.restore?.(answer, at, shiftedParts(pass.loss)) ?? answer;
+          const own = pass.loss.answer?.(toDtype(answer, "f32")) ?? answer;
+          const output = source.restore?.(own, at, shiftedParts(pass.loss)) ?? own;
           const members = others && restoredMembers(source, others, at);
           const target = targets ? ownTargets(source, batch, at) : batch.target;
           take([

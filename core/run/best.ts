@@ -5,7 +5,7 @@ import type { Config } from "../settings/settings.ts";
 export type Mode = "min" | "max";
 
 const LARGER_IS_BETTER =
-  /^(val_|train_)?(acc|accuracy|top5|(anomaly_)?r2|f1|auc|auroc|iou|mean_iou|skill|dice|precision|recall)/i;
+  /^(val_|train_)?(acc|accuracy|balanced_accuracy|top\d|(anomaly_)?r2|f\d|auc|auroc|iou|mean_iou|skill|dice|precision|recall|average_precision|specificity|kappa|mcc|pearson|spearman|explained_variance)/i;
 
 /** The least is best of what is not known. */
 export const modeOf = (metric: string): Mode => LARGER_IS_BETTER.test(metric) ? "max" : "min";

@@ -64,6 +64,8 @@ export interface EpochSummary {
   score?: number;
   valLoss?: number;
   valScore?: number;
+  /** Terms of the loss, and metrics that were asked for. */
+  beside?: readonly { readonly name: string; readonly value?: number; readonly valValue?: number }[];
   /** The target with the least R2. */
   worst?: { readonly name: string; readonly r2: number } | null;
   learningRate: number;
@@ -74,7 +76,7 @@ export interface EpochSummary {
 export const epochLine = (e: EpochSummary): string => partsText(epochParts(e, new Set()));
 
 /** Whole parts leave in this order until the line fits. */
-const LEAVING = ["memory", "speed", "worst", "score", "rate", "validation score"] as const;
+const LEAVING = ["memory", "speed", "beside", "worst", "score", "rate", "validation score"] as const;
 
 type Leaving = (typeof LEAVING)[number];
 
@@ -106,10 +108,20 @@ function epochParts(e: EpochSummary, gone: ReadonlySet<Leaving>): LinePart[] {
   if (ofVal && !gone.has("validation score")) {
     parts.push([`${one ? "" : "Val "}${name}: ${formatValue(valScore)}${worst}`, null]);
   }
+  if (!gone.has("beside")) parts.push(...plainParts((e.beside ?? []).map(besideText)));
   if (!gone.has("rate")) parts.push([`LR: ${formatLearningRate(e.learningRate)}`, null]);
   if (!gone.has("speed")) parts.push(...plainParts(speedPart(e)));
   if (!gone.has("memory")) parts.push(...plainParts(memoryPart(e)));
   return parts;
+}
+
+/** "dice: 0.31, val 0.35" */
+function besideText({ name, value, valValue }: NonNullable<EpochSummary["beside"]>[number]): string {
+  const parts = [
+    ...(value === undefined ? [] : [formatValue(value)]),
+    ...(valValue === undefined ? [] : [`val ${formatValue(valValue)}`]),
+  ];
+  return `${clean(name)}: ${parts.join(", ")}`;
 }
 
 export function stepLine(s: StepState): string {

@@ -56,10 +56,13 @@ export function helpLine(left: string, right: string): string {
 }
 
 /** A long list of choices goes on below the first of them. */
-function atChoices(left: string): string {
-  if (left.length <= WIDTH - 2) return left;
-  const cut = left.lastIndexOf("|", WIDTH - 3) + 1, begin = left.indexOf(" ") + 1;
-  return cut <= begin ? left : `${left.slice(0, cut)}\n${" ".repeat(begin + 2)}${atChoices(left.slice(cut))}`;
+function atChoices(left: string, begin = left.indexOf(" ") + 1, room = WIDTH - 2): string {
+  if (left.length <= room) return left;
+  const cut = left.lastIndexOf("|", room - 1) + 1;
+  if (cut === 0 || cut <= begin && room === WIDTH - 2) return left;
+  return `${left.slice(0, cut)}\n${" ".repeat(begin + 2)}${
+    atChoices(left.slice(cut), begin, WIDTH - 2 - begin)
+  }`;
 }
 
 /** It tells what 0 or an empty text stand for. */
@@ -152,9 +155,10 @@ function typeSchema(setting: Setting): Schema {
       if (setting.orFile) {
         return {
           type: "string",
-          pattern: `^(${
-            [...setting.choices, ...Object.keys(setting.words ?? {})].join("|")
-          })$|${setting.orFile.regex.source}`,
+          pattern: [
+            `^(${[...setting.choices, ...Object.keys(setting.words ?? {})].join("|")})$`,
+            ...[setting.orFile, setting.orText].flatMap((or) => or ? [or.regex.source] : []),
+          ].join("|"),
         };
       }
       return {

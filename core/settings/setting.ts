@@ -49,6 +49,8 @@ export interface Setting<V = unknown> {
   readonly unlike?: Readonly<Record<string, string>>;
   /** The choice may also be a file of this name, or a text of this form. */
   readonly orFile?: { readonly regex: RegExp; readonly says: string };
+  /** The choice may also be a text like this one, which whoever uses it reads. */
+  readonly orText?: { readonly regex: RegExp; readonly says: string };
   /** A bare number has the first unit. */
   readonly units: readonly DurationUnit[];
   /** `says` puts the pattern into words, `unlike` tells what fits a text that does not; an empty text always fits. */

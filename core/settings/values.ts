@@ -143,7 +143,9 @@ export function expected(setting: Setting): string {
     case "bool":
       return "true or false";
     case "choice":
-      return `one of ${setting.choices.join(", ")}${setting.orFile ? `, or ${setting.orFile.says}` : ""}`;
+      return `one of ${setting.choices.join(", ")}${setting.orText ? `, ${setting.orText.says}` : ""}${
+        setting.orFile ? `, or ${setting.orFile.says}` : ""
+      }`;
     case "duration":
       return `a duration such as ${setting.units.map((unit) => UNIT_EXAMPLES[unit]).join(" or ")}`;
     case "list":
@@ -215,7 +217,9 @@ function toChoice(setting: Setting, given: unknown): unknown {
   if (typeof word === "string" && setting.choices.includes(word)) return word;
   const { words } = setting;
   if (words && Object.hasOwn(words, String(word))) return words[String(word)];
-  if (typeof word === "string" && setting.orFile?.regex.test(word)) return word;
+  if (typeof word === "string" && [setting.orFile, setting.orText].some((or) => or?.regex.test(word))) {
+    return word;
+  }
   const known = setting.no === undefined ? undefined : toBool(word);
   if (known !== undefined) return known ? setting.yes : setting.no;
   return typeof word === "string" && setting.unlike?.[word] === undefined

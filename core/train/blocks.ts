@@ -12,6 +12,7 @@ import type { UserMetrics } from "../models/user/made.ts";
 import { type Activation, forward, type Model } from "../models/model.ts";
 import { type Patches, wholeMaps } from "../models/patches.ts";
 import type { RolledOut } from "../models/rollout.ts";
+import type { RequestedMetrics } from "./requested_metrics.ts";
 import { inPass } from "../models/nn/forward_context.ts";
 import { key } from "../base/random.ts";
 
@@ -33,6 +34,8 @@ export interface Pass {
   readonly rollout?: RolledOut["rollout"] | null;
   /** The user's, beside the task's own. */
   readonly metrics?: UserMetrics | null;
+  /** Those that --metrics asks for. */
+  readonly requested?: RequestedMetrics | null;
   /** Where judging draws random numbers: the place of the batch that comes next, and its samples. */
   begin?(sample: number, ids: Int32Array): void;
   /** Seeds the generator before a block draws random numbers; null where nothing is drawn. */

@@ -5,14 +5,15 @@ import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
 import { openData, type Opened } from "../data/open/open.ts";
 import { UserError } from "../base/errors.ts";
-import { createLoss, unweighted } from "../models/losses.ts";
+import { createLoss, type Loss, unweighted } from "../models/losses.ts";
 import type { Model } from "../models/model.ts";
-import { checkRun, lossFor } from "../models/exported/model.ts";
+import { checkRun, isExported, lossFor, notLogs, takesLogs } from "../models/exported/model.ts";
 import { ofPatches } from "../models/patches.ts";
 import type { RolledOut } from "../models/rollout.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import { userMetrics } from "../models/user/made.ts";
 import { type Answers, measuredWeights } from "./data_facts.ts";
+import { requestedIn } from "./requested_metrics.ts";
 import { type Arena, packParameters, type Shared } from "./arena.ts";
 import {
   allParameters,
@@ -102,7 +103,9 @@ export function build(
     },
     facts,
     weights,
+    data.train.names ?? config.data.targets,
   );
+  refuseScores(chosen, config.model.name);
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
   const model = modelFor(config, data, chosen);
   if (data.rollout && ranks > 1 && training.sync_bn) {
@@ -134,6 +137,7 @@ export function build(
     model,
     loss,
     metrics: isCode(training.metric) ? userMetrics(userFile(training.metric), facts) : null,
+    requested: silent ? null : requestedIn(training),
     cast,
     onGpu: device !== "cpu",
     patches,
@@ -148,6 +152,11 @@ export function build(
   };
   const channelsLast = isChannelsLast(training, model, device);
   return { data, model, arena, trained, pass, amp, channelsLast, classWeights };
+}
+
+/** A model that is built in gives scores. */
+function refuseScores(loss: Loss, model: string): void {
+  if (takesLogs(loss) && !isCode(model) && !isExported(model)) throw notLogs(`${model} gives scores`);
 }
 
 /** The way in which batches of images lie in memory. */

@@ -25,9 +25,11 @@ import {
   where,
   zerosLike,
 } from "../../ffi/ops.ts";
-import type { Device, Tensor } from "../../ffi/tensor.ts";
+import type { Tensor } from "../../ffi/tensor.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
 import { constantOnDevice, type Measure, type Metrics, spreadMask } from "./measure.ts";
+import type { RequestedMetric } from "../settings/metrics.ts";
+import { type ClassCounts, countsClasses, ofClassCounts } from "./requested_metrics.ts";
 import { type PointWeights, validPoints } from "../models/valid_points.ts";
 
 /** More targets or classes have no metrics of their own. */
@@ -40,49 +42,42 @@ export const MOST_JUDGED = 4096;
 const BINS = 15;
 
 /** The sums of the calibration error: the number in each bin of confidence, its confidences and its hits. */
-const CALIBRATION_SUMS = 3 * BINS;
+const OF_BIN = 3;
 
-/** [batches, BINS] for each. `scores` are [items, classes], or [items] of one logit. */
+/** [batches, bins] for each. `scores` are [items, classes, ...], or [items, ...] of one logit. */
 function calibrationSums(
   scores: Tensor,
+  oneLogit: boolean,
   hit: Tensor,
   valid: Tensor,
   batches: number,
-  numbered: (device: Device, shape: readonly number[]) => Tensor,
+  bins: number,
 ): Tensor[] {
   const { device } = scores, c = (value: number) => constant(value, "f64", device);
-  const known = (t: Tensor) => where(valid, t, c(0));
+  const [isValid, isHit] = [valid, hit].map((t) => reshape(t, [-1]));
   const exact = toDtype(scores, "f64");
-  const sure = known(
-    exact.shape.length === 1
-      ? sigmoid(abs(exact)) // of the likelier class
-      : amax(softmax(exact, 1), [1]),
-  );
-  const bin = clamp(floor(mul(sure, c(BINS))), null, c(BINS - 1));
-  const within = logicalAnd(eq(unsqueeze(bin, 1), numbered(device, [1, BINS])), unsqueeze(valid, 1));
-  const total = (t: Tensor) => sumDim(reshape(t, [batches, -1, BINS]), [1], false, "f64");
+  const shares = oneLogit
+    ? sigmoid(abs(exact)) // of the likelier class
+    : amax(softmax(exact, 1), [1]);
+  const sure = where(isValid, reshape(shares, [-1]), c(0));
+  const bin = clamp(floor(mul(sure, c(bins))), null, c(bins - 1)), numbered = numbersUpTo(bins);
+  const within = logicalAnd(eq(unsqueeze(bin, 1), numbered(device, [1, bins])), unsqueeze(isValid, 1));
+  const total = (t: Tensor) => sumDim(reshape(t, [batches, -1, bins]), [1], false, "f64");
   return [
     total(within),
     total(where(within, unsqueeze(sure, 1), c(0))),
-    total(logicalAnd(within, unsqueeze(hit, 1))),
+    total(logicalAnd(within, unsqueeze(isHit, 1))),
   ];
 }
 
 /** The mean distance between the share of hits and the confidence, bin by bin (Guo et al. 2017). */
-function calibrationError(sums: Float64Array): number {
+function calibrationError(sums: Float64Array, bins: number): number {
   let error = 0, all = 0;
-  for (let i = 0; i < BINS; i++) {
+  for (let i = 0; i < bins; i++) {
     all += sums[i];
-    error += Math.abs(sums[BINS + i] - sums[2 * BINS + i]);
+    error += Math.abs(sums[bins + i] - sums[2 * bins + i]);
   }
   return error / all;
-}
-
-/** How many items have each label, are predicted as it, and both. */
-interface ClassCounts {
-  readonly labelled: number;
-  readonly predicted: number;
-  readonly both: number;
 }
 
 /**
@@ -117,12 +112,14 @@ interface Classes {
   readonly missing: boolean;
   /** Pixels count so much. */
   readonly weights?: PointWeights;
-  readonly ignored: number;
+  readonly ignored?: number;
   readonly top5: boolean;
   /** Intersection over union, class by class. */
   readonly overlap: boolean;
   /** Precision, recall, F1 and calibration. */
   readonly judged: boolean;
+  /** Further ones. */
+  readonly requested: readonly RequestedMetric[];
 }
 
 /**
@@ -130,10 +127,13 @@ interface Classes {
  * labels is the label.
  */
 export function classes(
-  { count, names = [], oneLogit, missing, weights, ignored, top5, overlap, judged }: Classes,
+  { count, names = [], oneLogit, missing, weights, ignored = -1, top5, overlap, judged, requested }: Classes,
 ): Measure {
+  const tops = [...new Set([...(top5 ? [5] : []), ...requested.flatMap(topOf)])];
+  const binned = [...new Set([...(judged ? [BINS] : []), ...requested.flatMap(binsOf)])];
   const named = (i: number) => names[i] ?? String(i);
-  const numbered = numbersUpTo(count), bins = numbersUpTo(BINS), counted = overlap || judged ? 3 * count : 0;
+  const numbered = numbersUpTo(count),
+    counted = overlap || judged || requested.some(countsClasses) ? 3 * count : 0;
   const perBatch = (hits: Tensor, batches: number) => sumDim(reshape(hits, [batches, -1]), [1], true, "f64");
   const counts = (labels: Tensor, highest: number): Tensor => {
     const { device, dtype } = labels;
@@ -159,7 +159,7 @@ export function classes(
     );
   };
   return {
-    size: 2 + (top5 ? 1 : 0) + counted + (judged ? CALIBRATION_SUMS : 0),
+    size: 2 + tops.length + counted + binned.reduce((sum, bins) => sum + OF_BIN * bins, 0),
     seesOutputs: true,
     many: true,
     rows(output, target, batches, mask = null) {
@@ -179,28 +179,31 @@ export function classes(
       const share = weights?.on(labels.device);
       const total = (which: Tensor) => perBatch(share ? mul(which, share) : which, batches);
       const hit = logicalAnd(eq(predicted, labels), valid), columns = [total(hit), total(valid)];
-      if (top5) {
-        const [, best] = topk(scores, 5, 1);
+      for (const k of tops) {
+        const [, best] = topk(scores, k, 1);
         columns.push(perBatch(logicalAnd(eq(best, unsqueeze(labels, 1)), unsqueeze(valid, 1)), batches));
       }
       if (counted > 0) columns.push(...overlaps(predicted, labels, valid, batches));
-      if (judged) {
-        const flat = oneLogit ? reshape(scores, labels.shape) : scores;
-        columns.push(...calibrationSums(flat, hit, valid, batches, bins));
+      for (const bins of binned) {
+        columns.push(...calibrationSums(scores, oneLogit, hit, valid, batches, bins));
       }
       return cat(columns, 1);
     },
     finish(sums) {
       const metrics: Metrics = { accuracy: sums[0] / sums[1] };
-      if (top5) metrics.top5 = sums[2] / sums[1];
-      const from = top5 ? 3 : 2;
+      tops.forEach((k, i) => metrics[`top${k}`] = sums[2 + i] / sums[1]);
+      const from = 2 + tops.length;
       const each = Array.from({ length: counted / 3 }, (_, k) => {
         const [labelled, predicted, both] = [0, 1, 2].map((part) => sums[from + part * count + k]);
         return { labelled, predicted, both };
       });
       if (judged) {
         Object.assign(metrics, scoresOf(each, count <= MOST_NAMED ? named : null));
-        metrics.ece = calibrationError(sums.subarray(from + counted));
+      }
+      let at = from + counted;
+      for (const bins of binned) {
+        metrics[bins === BINS ? "ece" : `ece_${bins}`] = calibrationError(sums.subarray(at), bins);
+        at += OF_BIN * bins;
       }
       if (overlap) {
         const ious = each.map(({ labelled, predicted, both }) => both / (labelled + predicted - both) // NaN where the class is nowhere
@@ -209,10 +212,18 @@ export function classes(
         metrics.mean_iou = present.reduce((a, b) => a + b, 0) / present.length;
         if (count <= MOST_NAMED) ious.forEach((iou, k) => metrics[`iou/${named(k)}`] = iou);
       }
+      for (const one of requested) {
+        if (countsClasses(one)) metrics[one.key] = ofClassCounts(one, each, ignored);
+      }
       return { metrics, worst: null };
     },
   };
 }
+
+const topOf = ({ name, values }: RequestedMetric): number[] =>
+  name === "top_k" ? [Number(values.get("k") ?? 5)] : [];
+const binsOf = ({ name, values }: RequestedMetric): number[] =>
+  name === "ece" ? [Number(values.get("bins") ?? BINS)] : [];
 
 type OnDevice = ReturnType<typeof constantOnDevice>;
 

@@ -30,7 +30,7 @@ import { encodePng } from "../data/preview/picture.ts";
 import { ownTargets, plainPart, type Source } from "../data/source/source.ts";
 import { forecastLeads } from "../data/tables/windows.ts";
 import type { Loss } from "../models/losses.ts";
-import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
+import { areScores, classesSecond, isSoft, toLabels } from "../models/targets.ts";
 import { validPoints } from "../models/valid_points.ts";
 import {
   type DiagnosedAxis,
@@ -153,6 +153,8 @@ function errorTally({ target: { shape }, facts }: Source, { point = 0 }: Judged,
 /** Counts of [class, predicted class], and of what does not count. */
 function confusionTally(count: number, oneLogit: boolean, ignored: number): Tally {
   return tally(count * count + 1, (before, output, target) => {
+    const none = zeros([count * count + 1], { dtype: "f64", device: output.device });
+    if (!oneLogit && !areScores(output, target, count)) return before ?? none;
     const { device } = output;
     const labels = oneLogit
       ? toDtype(ne(target, zerosLike(target)), "i64")
@@ -167,7 +169,7 @@ function confusionTally(count: number, oneLogit: boolean, ignored: number): Tall
     const valid = reshape(isSoft(target) ? inRange : logicalAnd(inRange, reshape(known, labels.shape)), [-1]);
     const cell = add(mul(reshape(labels, [-1]), constant(count, "i64", device)), reshape(found, [-1]));
     const index = where(valid, cell, constant(count * count, "i64", device));
-    const counts = zeros([count * count + 1], { dtype: "f64", device });
+    const counts = none;
     scatterAdd_(counts, 0, index, ones(index.shape, { dtype: "f64", device }));
     return before ? add(before, counts) : counts;
   });

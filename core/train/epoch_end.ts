@@ -11,6 +11,8 @@ import { ANOMALY_R2 } from "./metrics.ts";
 import { type Loop, save, stop } from "./epoch.ts";
 import { monitorOf } from "../run/best.ts";
 import { judge, monitorField, valueIn } from "./monitor.ts";
+import type { Pass } from "./blocks.ts";
+import { termKey } from "./term_metrics.ts";
 import { every, openEventLoopTurn, savesWholeEpochs } from "./pauses.ts";
 import type { Trainer } from "./trainer.ts";
 import { ended, type Ending } from "./stop.ts";
@@ -211,11 +213,23 @@ export function reportEpoch(
     score: score(trained.metrics),
     valLoss: evaluation?.valLoss,
     valScore: score(evaluation?.metrics),
+    beside: besideOf(trainer.pass, trained.metrics, evaluation?.metrics),
     worst: evaluation ? evaluation.worst : trained.worst,
     learningRate: lr,
     samplesPerSecond: pace,
     memoryBytes: memory,
   });
+}
+
+/** A user asked for these by name: a sum's terms, and metrics. */
+function besideOf({ loss, metrics: own, requested }: Pass, trained: Metrics, evaluated: Metrics = {}) {
+  const names = [
+    ...(loss.terms ?? []).map(({ name }) => termKey(name)),
+    ...own?.names ?? [],
+    ...requested?.keys ?? [],
+  ];
+  return names.map((name) => ({ name, value: trained[name], valValue: evaluated[name] }))
+    .filter(({ value, valValue }) => value !== undefined || valValue !== undefined);
 }
 
 const verdictOf = ({ cursor, config, plan }: Trainer, epoch: number, evaluation: Evaluation) => {

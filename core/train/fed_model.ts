@@ -46,7 +46,8 @@ export function modelAsTrained(
   const rollout = rows && most
     ? rolloutOver({ ...rows, most }, config.data, facts.input.shape, normalisation)
     : null;
-  const seen = ofPatches(facts, patchesIn(config)), loss = createLoss(config.training, seen);
+  const seen = ofPatches(facts, patchesIn(config)),
+    loss = createLoss(config.training, seen, null, config.data.targets);
   return { model: modelFor(config, { train: { facts }, whole, rollout }, loss), facts: seen, loss };
 }
 

@@ -151,9 +151,14 @@ export function predicted(pass: Pass, input: Tensor): Tensor {
   const device = model.root.stateDict()[0][1].device;
   model.root.train(false);
   try {
-    return noGrad(() =>
-      autocast(pass.cast, pass.onGpu, () => outputOf(answersTo(pass, toDevice(input, device))))
-    );
+    return noGrad(() => {
+      const output = autocast(
+        pass.cast,
+        pass.onGpu,
+        () => outputOf(answersTo(pass, toDevice(input, device))),
+      );
+      return pass.loss.answer?.(output) ?? output;
+    });
   } finally {
     model.root.train(true);
   }

@@ -1,6 +1,6 @@
 // The measures of a task beside its loss. A measure keeps sums that can be added up over batches, ranks and
 // attempts of a run.
-import { constant, sub, toNumbers } from "../../ffi/make.ts";
+import { constant, sub, toNumbers, zeros } from "../../ffi/make.ts";
 import {
   abs,
   cat,
@@ -20,15 +20,20 @@ import type { Normalisation, Source } from "../data/source/source.ts";
 import { unscaling } from "../data/transforms/targets.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "../models/losses.ts";
+import { areScores } from "../models/targets.ts";
 import { sharesOfPoints, validPoints } from "../models/valid_points.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 import { calibrationOf } from "./calibration.ts";
 import { classes, MOST_JUDGED, MOST_NAMED } from "./class_metrics.ts";
+import { withTerms } from "./term_metrics.ts";
+import { type RequestedMetrics, requestedOfNumbers, SUMS } from "./requested_metrics.ts";
+import type { RequestedMetric } from "../settings/metrics.ts";
 import { constantOnDevice, type Measure, type Metrics, spreadMask } from "./measure.ts";
 
 type Judged = Pick<
   Loss,
-  "name" | "like" | "ignored" | "parts" | "point" | "logVariance" | "levels" | "weights"
+  | ("name" | "like" | "ignored" | "parts" | "point" | "logVariance" | "variance" | "levels" | "weights")
+  | ("terms" | "answer")
 >;
 
 /** `full` adds what costs too much in a training step. */
@@ -36,17 +41,22 @@ interface Judging {
   readonly loss: Judged;
   readonly full: boolean;
   readonly own?: UserMetrics | null;
+  readonly requested?: RequestedMetrics | null;
 }
 
 const made = new WeakMap<Source, (Judging & { readonly measure: Measure })[]>();
 
-export function measureOf(source: Source, { loss, full, own = null }: Judging): Measure {
+export function measureOf(source: Source, { loss, full, own = null, requested = null }: Judging): Measure {
   const all = made.get(source) ?? [];
-  const known = all.find((one) => one.loss === loss && one.full === full && one.own === own);
+  const known = all.find((one) =>
+    one.loss === loss && one.full === full && one.own === own && one.requested === requested
+  );
   if (known) return known.measure;
-  const of = taskMeasure(source, loss, full);
+  const task = taskMeasure(source, loss, full, full && requested ? requested.list : []);
+  // An evaluation has its terms beside, since the loss may see other targets than its metrics.
+  const of = loss.terms && !full ? withTerms(task, loss.terms) : task;
   const measure = own ? withOwn(of, full ? own : inUnitsOf(source, loss, own)) : of;
-  made.set(source, [...all, { loss, full, own, measure }]);
+  made.set(source, [...all, { loss, full, own, requested, measure }]);
   return measure;
 }
 
@@ -54,28 +64,51 @@ function taskMeasure(
   source: Source,
   judged: Judged,
   full: boolean,
+  requested: readonly RequestedMetric[],
 ): Measure {
   const { like, name: named, ignored, weights } = judged, name = like ?? named;
   const { facts: { task, outputs, targetless, missing = false }, names } = source;
   if (like === "none" || targetless) return nothing;
-  if (task === "language") return tokens(source.bytesPerToken);
-  if (task === "regression") return name === "bce" ? nothing : numbers(source, full, judged);
+  if (task === "language") {
+    const of = judged.terms ? nothing : tokens(source.bytesPerToken), beside = requested.filter(ofScores);
+    return beside.length === 0
+      ? of
+      : withMetricsOf(of, classes({ ...TOKENS, count: outputs, ignored, requested: beside }));
+  }
+  if (task === "regression") return name === "bce" ? nothing : numbers(source, full, judged, requested);
   if (name !== "bce" && name !== "cross_entropy") return nothing;
-  const oneLogit = name === "bce", perPixel = task === "segmentation";
-  return classes({
+  const oneLogit = name === "bce", perPixel = task === "segmentation", ofOthers = OF_OTHERS.includes(named);
+  const fitting = ofOthers ? (of: Measure) => whereFits(of, outputs) : (of: Measure) => of;
+  return fitting(classes({
     count: oneLogit ? 2 : outputs,
     names,
     oneLogit,
     missing,
     weights,
     ignored: ignored ?? -1,
+    requested,
     top5: full && !oneLogit && !perPixel && outputs > 5,
     overlap: full && perPixel,
     judged: full && !perPixel && outputs <= MOST_JUDGED,
-  });
+  }));
 }
 
-const nothing: Measure = {
+/** These losses may take anything of a model. */
+const OF_OTHERS: readonly string[] = ["own", "graph"];
+
+/** Outputs that are no scores of the classes are not measured. */
+const whereFits = (of: Measure, count: number): Measure => ({
+  ...of,
+  rows: (output, target, batches, mask) =>
+    areScores(output, target, count)
+      ? of.rows(output, target, batches, mask)
+      : zeros([batches, of.size], { dtype: "f64", device: output.device }),
+  finish: (sums, loss) =>
+    sums.every((sum) => sum === 0) ? { metrics: {}, worst: null } : of.finish(sums, loss),
+});
+
+/** The loss alone says how good a model is. */
+export const nothing: Measure = {
   size: 0,
   seesOutputs: false,
   many: true,
@@ -84,6 +117,20 @@ const nothing: Measure = {
   },
   finish: () => ({ metrics: {}, worst: null }),
 };
+
+/** Scores alone tell them: the classes of a vocabulary are too many to be counted one by one. */
+const ofScores = ({ name }: RequestedMetric): boolean => name === "top_k" || name === "accuracy";
+
+const TOKENS = { oneLogit: false, missing: false, top5: false, overlap: false, judged: false } as const;
+
+/** The second's metrics stand beside the first's, which has no sums. */
+const withMetricsOf = (of: Measure, beside: Measure): Measure => ({
+  ...beside,
+  finish: (sums, loss) => {
+    const { metrics, worst } = of.finish(sums, loss);
+    return { metrics: { ...metrics, ...beside.finish(sums, loss).metrics }, worst };
+  },
+});
 
 /** The bits that a byte of the text takes compare models whose tokens differ. */
 const tokens = (bytesPerToken?: number): Measure => ({
@@ -100,16 +147,19 @@ const tokens = (bytesPerToken?: number): Measure => ({
 /** The R2 of anomalies: the R2 of the values has the seasons' share in it, which a model of anomalies did not learn. */
 export const ANOMALY_R2 = "anomaly_r2";
 
-/** Count, d and d^2, e, |e| and e^2, where d = target - reference and e = output - target. */
-const SUMS = 6;
-
 /**
  * The target's own axis is dimension 1. Without the reference, a number near the mean, squares would lose the
  * spread of targets far from zero.
  */
-function numbers(source: Source, full: boolean, judged: Judged): Measure {
+function numbers(
+  source: Source,
+  full: boolean,
+  judged: Judged,
+  requested: readonly RequestedMetric[],
+): Measure {
   const { point = 0, weights } = judged, calibration = full ? calibrationOf(judged) : null;
   const { facts, target: { shape }, names = [], units } = source;
+  const further = requestedOfNumbers(requested);
   const count = shape[0] ?? 1, targets = count / (source.leads ?? 1);
   // While training the loss's own targets are compared, which may be normalised; errors are told in their own units.
   const { mean, std } = !full && source.targetScale || NOT_SCALED;
@@ -118,7 +168,7 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
   const named = (k: number) => names.length === count ? names[k] : String(k);
   const reference = constantOnDevice(() => Float64Array.from(near));
   return {
-    size: (SUMS + (calibration?.size ?? 0)) * count,
+    size: (SUMS + further.size + (calibration?.size ?? 0)) * count,
     seesOutputs: true,
     many: true,
     rows(output, target, batches, mask = null) {
@@ -131,11 +181,12 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
       const both = valid && shown ? logicalAnd(valid, shown) : valid ?? shown;
       const counted = both && reshape(both, part);
       const zero = constant(0, "f64", output.device);
+      const answered = full ? output : judged.answer?.(output) ?? output; // an evaluation gives answers
       const from = (t: Tensor) => {
         const difference = sub(reshape(t, part), at);
         return counted ? where(counted, difference, zero) : difference;
       };
-      const d = from(target), e = sub(from(pointsIn(output, target, point * count, count)), d);
+      const d = from(target), e = sub(from(pointsIn(answered, target, point * count, count)), d);
       const share = weights && both && reshape(toDtype(sharesOfPoints(both, weights), "f64"), part);
       const total = (t: Tensor) => sumDim(share ? mul(t, share) : t, [1, 3], false, "f64");
       const each = items * d.shape[3];
@@ -150,7 +201,8 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
         counted,
         total,
       });
-      return cat([...sums, ...(own ?? [])], 1);
+      const more = further.sums({ target: d, error: e, reference: at, total });
+      return cat([...sums, ...more, ...(own ?? [])], 1);
     },
     finish(sums) {
       const each = Array.from({ length: count }, (_, k) => ofTarget(sums, k, count, std[k]));
@@ -161,9 +213,13 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
         [full || !source.anomalies ? "r2" : ANOMALY_R2]: r2,
         ...errorsOf(each, targets),
       };
+      Object.assign(
+        metrics,
+        further.finish(sums.subarray(0, (SUMS + further.size) * count), count, several ? named : null),
+      );
       if (units && count === 1) inUnits(metrics, "", each[0], units, 0);
       if (calibration) {
-        const own = sums.subarray(SUMS * count), counts = each.map(({ n }) => n);
+        const own = sums.subarray((SUMS + further.size) * count), counts = each.map(({ n }) => n);
         Object.assign(metrics, calibration.finish(own, counts, { targets, named: several ? named : null }));
       }
       const shares = weights ? toNumbers(weights.on("cpu")) : null;
@@ -266,8 +322,8 @@ function ofTarget(sums: Float64Array, k: number, count: number, scale = 1) {
 
 /** A variance is no value that a climatology could be added to. */
 export const shiftedParts = (
-  { parts, logVariance }: Pick<Loss, "parts" | "logVariance">,
-): boolean[] | undefined => parts?.map((_, part) => part !== logVariance);
+  { parts, logVariance, variance }: Pick<Loss, "parts" | "logVariance" | "variance">,
+): boolean[] | undefined => parts?.map((_, part) => part !== logVariance && part !== variance);
 
 /** A distribution is more than one number for each target: `from` is where those begin that are compared. */
 export function pointsIn(output: Tensor, target: Tensor, from: number, count: number): Tensor {

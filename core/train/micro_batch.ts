@@ -46,6 +46,7 @@ const WHOLE = [1];
 /** Each micro-batch's share of the step's valid items. Where nothing counts, the first has all of nothing. */
 export function sharesOf(batches: readonly MicroBatch[], loss: Loss): readonly number[] {
   if (batches.length === 1) return WHOLE;
+  for (const { target } of batches) loss.refuseUneven?.(target);
   const counts = batches.map((b) => itemsOf(b, loss));
   const all = counts.reduce((sum, count) => sum + count, 0);
   return all === 0 ? counts.map((_, i) => i === 0 ? 1 : 0) : counts.map((count) => count / all);

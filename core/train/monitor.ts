@@ -1,10 +1,13 @@
 // Judges evaluations by what is monitored (--monitor): finds the best ones, whose checkpoints are kept, and ends a run early.
+// Metrics that this data can't have are refused before the first step.
 import { UserError } from "../base/errors.ts";
 import { byNearness, didYouMean } from "../base/suggest.ts";
 import type { Cursor, Judgement } from "../checkpoint/training_state.ts";
 import { isBetter, isPlain, LOSS, type Monitor, type Monitored, monitorOf } from "../run/best.ts";
+import { type JudgedTarget, METRICS } from "../settings/metrics.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
+import { MOST_HELD } from "./ranking.ts";
 import { type Evaluation, metricNames } from "./evaluate.ts";
 
 /** NaN where the evaluation has no such metric. */
@@ -43,6 +46,75 @@ export function refuseMonitor(config: Config, { data: { val }, pass }: Pick<Buil
 }
 
 const MOST_NAMED = 12;
+
+const KINDS: Readonly<Record<string, JudgedTarget>> = {
+  classification: "class",
+  segmentation: "pixel",
+  language: "token",
+  regression: "number",
+};
+
+const SAID: Readonly<Record<JudgedTarget, string>> = {
+  class: "a class for each sample",
+  pixel: "a class for each of its points",
+  token: "tokens",
+  number: "numbers",
+};
+
+/** Before the first step, what these targets or outputs can't have is refused. */
+export function refuseMetrics(
+  { data: { train, val }, pass: { requested, loss } }: {
+    readonly data: Pick<Built["data"], "train" | "val">;
+    readonly pass: Pick<Built["pass"], "requested" | "loss">;
+  },
+): void {
+  if (!requested) return;
+  const { facts: { task, outputs, targetless, missing }, target: { shape } } = train, kind = KINDS[task];
+  const fail = (why: string): never => {
+    throw new UserError("usage", `--metrics ${why}`);
+  };
+  if (val === null) {
+    fail(
+      "are of evaluations, and this run has no validation data: hold some out (--validation-split 0.1, --val-samples).",
+    );
+  }
+  const like = loss.like ?? loss.name;
+  if (targetless || like === "none" || kind === "number" && like === "bce") {
+    fail(
+      `compare answers with targets, and those of the loss ${loss.name} are not alike: leave --metrics out.`,
+    );
+  }
+  const fitting = Object.entries(METRICS).filter(([, { of }]) => (of as readonly string[]).includes(kind));
+  for (const { name, text, values } of requested.list) {
+    if (!fitting.some(([one]) => one === name)) {
+      fail(
+        `${text} is not for targets that are ${SAID[kind]}, as these are: there are ` +
+          `${fitting.map(([one]) => one).join(", ")}.`,
+      );
+    }
+    const k = Number(values.get("k") ?? 5);
+    if (name === "top_k" && (like === "bce" || k >= outputs)) {
+      fail(`${text} needs more than ${k} classes to choose from, and this data has ${outputs}.`);
+    }
+    const rows = {
+      auroc: outputs + 1,
+      average_precision: outputs + 1,
+      spearman: 2 * shape.reduce((a, b) => a * b, 1),
+    };
+    const row = Object.hasOwn(rows, name) ? rows[name as keyof typeof rows] : 0;
+    if (row * val!.length > MOST_HELD) {
+      fail(
+        `${text} orders all answers of an evaluation, and ${
+          val!.length
+        } samples of ${row} numbers are more than ` +
+          `${MOST_HELD.toLocaleString("en-US")}: evaluate fewer (--val-samples), or leave it out.`,
+      );
+    }
+    if (name === "spearman" && missing && loss.weights) {
+      fail("spearman weighs no points: leave --loss-weight out.");
+    }
+  }
+}
 
 type Done = Pick<Cursor, "best" | "judged">;
 

@@ -86,9 +86,10 @@ export function openRankGroup(
 /** The caller's scope has the shares. Rank 0 calls `onEmpty` where no rank has an item, if the host knows it. */
 type Shares = (batches: readonly MicroBatch[], loss: Loss, onEmpty?: () => void) => readonly Share[];
 
-function openShares({ collectives, rank }: Team, device: Device): Shares {
+function openShares({ collectives, rank, world }: Team, device: Device): Shares {
   const total = keep(zeros([1], { dtype: "f64", device }));
   return (batches, loss, onEmpty) => {
+    if (world > 1 || batches.length > 1) { for (const { target } of batches) loss.refuseUneven?.(target); }
     const items = batches.map((batch) => itemsOf(batch, loss));
     fill_(total, items.reduce((sum, count) => sum + count, 0));
     collectives.wait(collectives.allReduce(total, "sum", "items of the step"));

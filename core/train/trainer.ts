@@ -13,7 +13,7 @@ import { openGuard } from "./guards/spikes.ts";
 import { openInstruments } from "./throughput.ts";
 import type { Launch } from "./launch.ts";
 import { openHistograms, openPictures } from "./media.ts";
-import { monitorNotes, refuseMonitor } from "./monitor.ts";
+import { monitorNotes, refuseMetrics, refuseMonitor } from "./monitor.ts";
 import { pausesIn } from "./pauses.ts";
 import { openProfile } from "./profile.ts";
 import { noSaver, openRankGroup } from "./rank_group.ts";
@@ -44,6 +44,7 @@ export async function openTrainer(given: Launch) {
   };
   const model = openModel(given), { launch, config, plan, data, pass } = model, { training } = config;
   refuseUnknownWeights(launch);
+  refuseMetrics(model);
   refuseMonitor(config, model);
   const mode = modeOfRun(training, pass.onGpu, batchesInAll(training, plan));
   const compiler = mode && await stepCompiler();

@@ -1,7 +1,8 @@
 // Images of a WebDataset with classes or numbers; threads decode them where they lie in the shards.
 import type { Config } from "../../core/settings/settings.ts";
-import { CLASS_LOSSES } from "../../core/settings/sections/training.ts";
+import { isOfNumbers } from "../../core/settings/losses.ts";
 import { UserError } from "../../core/base/errors.ts";
+import { isCode } from "../../core/models/user/file.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { chooseColumns } from "../../core/data/tables/choose.ts";
 import type { Column, Table } from "../../core/data/arrays/table.ts";
@@ -71,7 +72,8 @@ function targetOf(
     targets: data.targets,
   });
   const [first] = targets, read = targets.map(numbersOf);
-  const numeric = !["auto", "graph", "bce", ...CLASS_LOSSES].includes(loss) || output_size === 1;
+  // A loss of a user's own takes classes where the model gives a score for each.
+  const numeric = isOfNumbers(loss) && !(isCode(loss) && output_size > 1) || output_size === 1;
   const isWhole = targets.length === 1 && first.shape.length === 1 && read[0].every(Number.isInteger);
   if (targets.length > 1 && targets.some(({ text }) => text)) {
     const text = targets.find(({ text }) => text)!;

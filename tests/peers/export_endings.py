@@ -50,6 +50,17 @@ class Vae(Ends):
         return self.layer(x), self.log(x), self.log(x).exp()
 
 
+class Last(nn.Module):
+    """Scores of a text's last position, or of all."""
+
+    def __init__(self, cut):
+        super().__init__()
+        self.table, self.head, self.cut = nn.Embedding(11, 6), nn.Linear(6, 11), cut
+
+    def forward(self, x):
+        return self.head(self.cut(self.table(x)))
+
+
 class Sparse(nn.Module):
     def __init__(self):
         super().__init__()
@@ -92,6 +103,8 @@ rows = torch.randn(ROWS, 6)
 by_rows = {"dynamic_shapes": [{0: Dim("batch", min=2)}]}
 save(export(Vae(), (rows,), **by_rows), os.path.join(folder, "vae.pt2"))
 save(export(Sparse(), (rows.to_sparse(),)), os.path.join(folder, "sparse.pt2"))
+for name, cut in {"last": lambda t: t[:, -1], "last_kept": lambda t: t[:, -1:], "all": lambda t: t}.items():
+    save(export(Last(cut), (torch.randint(0, 11, (ROWS, 5)),), **by_rows), os.path.join(folder, f"{name}.pt2"))
 few = nn.Conv2d(2, 2, 1)
 save(export(few, (torch.randn(ROWS, 2, 3, 3),), **by_rows), os.path.join(folder, "few.pt2"))
 

@@ -3,7 +3,7 @@
 import type { Ref } from "../graph.ts";
 import { type Lowering, type LoweringRule, num, type Rules, type Term } from "./lowering.ts";
 import { layerNorm } from "./norms.ts";
-import { classDim, EACH, MEAN, perClass, total } from "./losses.ts";
+import { classDim, EACH, LOSS_RULES, MEAN, perClass, total } from "./losses.ts";
 import { exactAttention } from "./exact_attention.ts";
 import { KERNELS } from "./kernels.ts";
 
@@ -130,6 +130,7 @@ export const EXACT_RULES: Rules = {
   nll_loss: nll,
   nll_loss_nd: nll,
   cross_entropy_loss: crossEntropy,
+  mse_loss: (g, ...args) => (g.makesLoss ? LOSS_RULES : KERNELS).mse_loss(g, ...args),
   gelu: activation("gelu(Tensor self, *, str approximate='none') -> Tensor"),
   silu: activation("silu(Tensor self) -> Tensor"),
   mish: activation("mish(Tensor self) -> Tensor"),

@@ -159,6 +159,8 @@ export const KERNELS: Rules = {
   rms_norm: rmsNorm,
   instance_norm: instanceNorm,
   baddbmm,
+  /** A factor of its gradient is multiplied last. */
+  mse_loss: called("mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"),
   huber_loss: called("huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor"),
   smooth_l1_loss: called(
     "smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",

@@ -138,6 +138,7 @@ const UNWRITTEN = -1;
 
 class Pass {
   readonly #refs: (Ref | undefined)[];
+  #loss = -1;
   readonly #effects: Ref[] = [];
   /** The held tensor that a moved value goes to. */
   readonly #homes = new Map<number, Ref>();
@@ -154,6 +155,7 @@ class Pass {
       g.op = "output";
       return recording.valueOf(t) ?? g.refuse("outside");
     });
+    this.#loss = loss;
     const needed = this.#needed([output, loss]);
     g.derivesTwice = recording.ops.some(({ schema }) => schema.name === "gradient");
     const blocks: number[] = [];
@@ -201,6 +203,7 @@ class Pass {
     g.results = op.results.map((r) => recording.values[r]);
     g.given = op.args.map((one) => one instanceof Seen ? recording.values[one.value] : null);
     g.source = g.given[0] ?? null;
+    g.makesLoss = op.results.includes(this.#loss);
     g.drops = op.drops;
     if (op.writes !== null) return this.#write(op);
     if (schema.name.startsWith("empty") || schema.name === "new_empty") {

@@ -55,6 +55,8 @@ export class Lowering {
   /** Each of the op's tensors, as it was recorded; null for what is none. */
   given: readonly (RecordedValue | null)[] = [];
   drops: Drops | null = null;
+  /** The op makes the step's loss, and no part of it. */
+  makesLoss = false;
   /** The step takes gradients of gradients. */
   derivesTwice = false;
   /** In the order in which they are drawn. */

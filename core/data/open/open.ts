@@ -17,6 +17,7 @@ import { type Transformed, transformed } from "../transforms/apply.ts";
 import { userData } from "../user/data.ts";
 import { key } from "../../base/random.ts";
 import type { SampleOrders } from "../../run/events.ts";
+import { checkReconstruction, givingItsInput, isReconstruction } from "./reconstruction.ts";
 import type { Validation } from "../../run/validation.ts";
 
 export interface Opened extends Transformed, Pick<Sources, "chosen" | "divided"> {
@@ -38,6 +39,7 @@ export function openData(
   model: Config["model"],
   quiet = true,
 ): Opened {
+  if (isReconstruction(data)) return openReconstruction(data, training, model, quiet);
   const staged = data.stage !== "" && data.data_path !== "" && !isUrl(data.data_path) ? stage(data) : null;
   const read = staged ? { ...data, data_path: staged.path } : data;
   const request = { data: read, training, model };
@@ -78,6 +80,22 @@ export function openData(
       train: orderHash(order(train.length, training.seed, 0, data.shuffle), train.indices),
       val: val && orderHash(order(val.length, training.seed, 0, false), val.indices),
     },
+  };
+}
+
+/** The data has no targets but its inputs. */
+function openReconstruction(
+  ...[data, training, model, quiet]: Required<Parameters<typeof openData>>
+): Opened {
+  const read = { ...data, targets: [], normalise_targets: "off" as const };
+  const opened = openData(read, { ...training, withoutTargets: true }, model, quiet);
+  const features = opened.chosen?.features.map(({ name }) => name) ?? [];
+  checkReconstruction(data, features);
+  const { train, val, test, notes } = opened, own = (one: Source) => givingItsInput(one, features);
+  return {
+    ...opened,
+    ...{ train: own(train), val: val && own(val), test: test && own(test) },
+    notes: [...notes, "The target is the input, as the model sees it (--targets input)"],
   };
 }
 

@@ -10,6 +10,7 @@ import { finishThen, type Source } from "../source/source.ts";
 import type { Device } from "../../../ffi/tensor.ts";
 import { indexSelect, toDtype } from "../../../ffi/ops.ts";
 import { tensor, toDevice } from "../../../ffi/make.ts";
+import { isExported } from "../../models/user/file.ts";
 import type { Facts } from "../../models/model.ts";
 
 type Role = "val" | "test";
@@ -62,7 +63,7 @@ export function withOwnFiles(
     if (setting.role === "val" && data.val_samples === 0) continue;
     const found = open(requestOf(request, main, setting, path));
     checkColumns(found, main, setting, path, data.data_path);
-    sources[setting.role] = agreeing(found.train, main.train, setting);
+    sources[setting.role] = agreeing(found.train, main.train, setting, request.model);
     const what = setting.role === "val" ? "validate" : "test";
     const ownNote = `${
       formatPlural(found.train.length, "sample")
@@ -71,8 +72,12 @@ export function withOwnFiles(
   }
   const all = [main.train, sources.val, sources.test].filter((source) => source !== null);
   const missing = all.some(({ facts }) => facts.missing);
+  const isNumbers = main.train.facts.task === "regression";
+  const outputs = isNumbers ? main.train.facts.outputs : Math.max(...all.map(({ facts }) => facts.outputs));
   const alike = (source: Source | null) =>
-    source && (missing ? { ...source, facts: { ...source.facts, missing } } : source);
+    source && (missing || source.facts.outputs !== outputs)
+      ? { ...source, facts: { ...source.facts, outputs, ...(missing && { missing }) } }
+      : source;
   return {
     ...main,
     train: alike(main.train)!,
@@ -127,7 +132,11 @@ function checkColumns(found: Sources, main: Sources, { flag }: Setting, path: st
   );
 }
 
-function agreeing(own: Source, main: Source, { flag }: Setting): Source {
+/** A model of so many outputs has room for classes that training lacks. */
+const hasRoom = ({ name, output_size }: Config["model"], classes: number): boolean =>
+  isExported(name) || output_size >= classes;
+
+function agreeing(own: Source, main: Source, { flag }: Setting, model: Config["model"]): Source {
   const refuse = (why: string) =>
     new UserError(
       "data",
@@ -148,11 +157,21 @@ function agreeing(own: Source, main: Source, { flag }: Setting): Source {
   }
   const classes = task === "classification" || task === "segmentation";
   const named = classes ? numberedAs(own, { task, names: main.names ?? [] }) : own;
-  if (classes && !own.names && own.facts.outputs > outputs) {
-    throw refuse(`has the class ${own.facts.outputs - 1}, and those of ${main.name} end at ${outputs - 1}`);
+  const most = Math.max(outputs, classes ? own.facts.outputs : 0);
+  if (classes && !own.names && !hasRoom(model, most) && most > outputs) {
+    throw refuse(
+      `has the class ${most - 1}, and those of ${main.name} end at ${
+        outputs - 1
+      }: --output-size ${most} gives the model ` +
+        "a score for it",
+    );
   }
   checkGrid(main, own, refuse);
-  return { ...named, facts: { ...own.facts, outputs }, names: main.names };
+  return {
+    ...named,
+    facts: { ...own.facts, outputs: classes && !own.names ? most : outputs },
+    names: main.names,
+  };
 }
 
 /** Points of a grid may lie elsewhere; maps may not. */

@@ -4,7 +4,7 @@ import { add, constant, scalar, scale, sub, tensor } from "../../../ffi/make.ts"
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key, permutation, uniform, uniformInt } from "../../base/random.ts";
 import { takesImages } from "../../settings/sections/model.ts";
-import { CLASS_LOSSES } from "../../settings/sections/training.ts";
+import { hasLoss, isOfClasses } from "../../settings/losses.ts";
 import { indexTensor, memorySource } from "../source/memory.ts";
 import { type Ids, type Source, source } from "../source/source.ts";
 import { checkMadeMemory, checkSamples, makeFields, normalTensor, type Spec } from "./fields.ts";
@@ -193,7 +193,7 @@ const REFERENCE_SAMPLES = 4096;
 function vectors(spec: Spec): Source {
   const { role, samples, seed, loss, model } = spec;
   const features = model.input_size || FEATURES;
-  const classes = CLASS_LOSSES.includes(loss);
+  const classes = isOfClasses(loss);
   const outputs = model.output_size || (classes ? 3 : 1);
   checkSamples(spec, "synthetic vectors", 4 * (features + Math.max(WAVES, outputs)));
   const { input, target } = scope(() => {
@@ -203,7 +203,7 @@ function vectors(spec: Spec): Source {
     const y = add(signal(input), scale(noise, VECTOR_NOISE));
     const target = classes
       ? ops.argmax(y, 1)
-      : loss === "bce"
+      : hasLoss(loss, "bce")
       ? ops.toDtype(ops.gt(y, constant(0)), "f32")
       : y;
     return { input, target };
@@ -236,6 +236,6 @@ export function makeSynthetic(spec: Spec): Source {
   if (name === "gpt") return makeTokens(spec);
   if (name === "unet" || name === "fno") return masks(spec);
   if (!takesImages(name) || name === "convlstm") return vectors(spec); // nothing is made up for steps of time
-  const classes = CLASS_LOSSES.includes(spec.loss) || (spec.loss === "auto" && name !== "cosmo-cnn");
+  const classes = isOfClasses(spec.loss) || (spec.loss === "auto" && name !== "cosmo-cnn");
   return classes ? images(spec) : makeFields(spec);
 }

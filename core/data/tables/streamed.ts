@@ -24,7 +24,7 @@ import { formatBytes } from "../../base/format.ts";
 import { checkFreeMemory, heldInMemory } from "../../base/memory.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
-import { CLASS_LOSSES } from "../../settings/sections/training.ts";
+import { isOfClasses } from "../../settings/losses.ts";
 import { joinColumns, storedType, type TensorField } from "./tensors.ts";
 
 export interface Streamed {
@@ -161,7 +161,7 @@ export function targetField(
   keep: boolean,
   loss: Config["training"]["loss"],
 ): TensorField {
-  const [column] = targets, alone = targets.length === 1 && !CLASS_LOSSES.includes(loss);
+  const [column] = targets, alone = targets.length === 1 && !isOfClasses(loss);
   const known = alone ? deferredOf(column) : null;
   if (known) return { ...known, bad: [], missing: [], notes: [] };
   return joinColumns(table, targets.map(readAlone), false, keep, (whole) => {

@@ -2,7 +2,7 @@
 import * as ops from "../../../ffi/ops.ts";
 import { type DType, isFloating } from "../../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { CLASS_LOSSES } from "../../settings/sections/training.ts";
+import { isOfClasses, isOfNumbers } from "../../settings/losses.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { isCode, isExported } from "../../models/user/file.ts";
@@ -36,7 +36,7 @@ export function lengthsOf(features: readonly Column[], { training, model }: Data
   if (!(isExported(model.name) || isCode(model.name))) return [];
   return features.flatMap(({ shape: [, ...sample], dtype, whole }) => {
     const sides = sample.filter((side) => side > 1);
-    const text = whole || !isFloating(dtype) || CLASS_LOSSES.includes(training.loss);
+    const text = whole || !isFloating(dtype) || isOfClasses(training.loss);
     const series = sample.length > 1 || text;
     return series && sides.length <= 2 ? sides : []; // either side of a series may be its length
   });
@@ -52,10 +52,11 @@ export function taskOf(
   notes: string[],
 ): TargetTensor {
   const { loss } = training;
-  const numeric = !["auto", "graph", "bce", ...CLASS_LOSSES].includes(loss) || model.output_size === 1;
+  // A loss of a user's own takes classes where the model gives a score for each.
+  const numeric = isOfNumbers(loss) && !(isCode(loss) && model.output_size > 1) || model.output_size === 1;
   const [first] = targets;
   const whole = first.whole || first.text || !/^(f|bf)\d/.test(first.dtype);
-  const classes = targets.length === 1 && (first.text || (!numeric && (whole || CLASS_LOSSES.includes(loss))))
+  const classes = targets.length === 1 && (first.text || (!numeric && (whole || isOfClasses(loss))))
     ? classTargets(table, first, target, places, training.ignore_index)
     : null;
   if (classes) {

@@ -11,6 +11,7 @@ import {
   readRows,
   type Source,
 } from "../source/source.ts";
+import { lossOfOwnValues } from "../../settings/losses.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { cropped } from "./crop.ts";
@@ -252,7 +253,7 @@ function oddScalesOf(
     inputs: dataSettings.normalise === "auto" && data.normalise === "usual" && data.mean.length === 0 &&
       data.std.length === 0 && data.scaling === "none",
     targets: dataSettings.normalise !== "none" && dataSettings.normalise_targets === "auto" &&
-      data.normalise_targets === "off" && data.rollout === "" && loss !== "bce",
+      data.normalise_targets === "off" && data.rollout === "" && lossOfOwnValues(loss) === null,
     features,
   });
 }

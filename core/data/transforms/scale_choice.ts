@@ -1,6 +1,7 @@
 // Decides what `auto` of data.normalise and data.normalise_targets comes to, once the data is open: to what the kind of data is used
 // with, and else, for a built-in model and a regression of data from files, to what is measured. A checkpoint keeps the choice.
 import { isFloating } from "../../../ffi/dtype.ts";
+import { isOfAnyScale } from "../../settings/losses.ts";
 import type { Config } from "../../settings/settings.ts";
 import { batchOf, type Normalisation, plainPart, type Source } from "../source/source.ts";
 import { scope } from "../../../ffi/tensor.ts";
@@ -29,9 +30,6 @@ export interface ScaleRequest {
   readonly byDefault: boolean;
   readonly saved: SavedScale | null;
 }
-
-/** They mean the same whatever the targets are divided by, but for a factor. */
-const LOSSES: readonly string[] = ["auto", "mse", "l1", "huber", "gaussian_nll", "quantile"];
 
 interface Chosen {
   /** The settings with no `auto` left, and with a checkpoint's numbers where they hold. */
@@ -117,7 +115,7 @@ const learnsNumbers = (
   { facts: { task, targetless }, input: { dtype }, usual, units }: Source,
   loss: string,
 ): boolean =>
-  task === "regression" && isFloating(dtype) && !targetless && !usual && !units && LOSSES.includes(loss);
+  task === "regression" && isFloating(dtype) && !targetless && !usual && !units && isOfAnyScale(loss);
 
 /** No digit is lost. */
 const texts = (values: readonly number[]): string[] => values.map(String);

@@ -4,6 +4,7 @@ import { add, constant, onEachDevice, sub, tensor, toDevice, toNumbers } from ".
 import { div, eq, mul, reshape, square, sumDim, toDtype, where } from "../../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
+import { lossOfOwnValues } from "../../settings/losses.ts";
 import type { Config } from "../../settings/settings.ts";
 import { batchOf, type Ids, type Normalisation, plainPart, type Source } from "../source/source.ts";
 import { deviations, mergeMoments, type Moments, spreadOver } from "./statistics.ts";
@@ -29,10 +30,11 @@ export function targetScaleOf(
       }: leave it out.`,
     );
   }
+  const own = lossOfOwnValues(loss);
   const other = data.rollout !== ""
     ? "--rollout, whose model is fed with its own predictions"
-    : loss === "bce"
-    ? "--loss bce, whose targets lie between 0 and 1"
+    : own !== null
+    ? `--loss ${own}, whose targets ${own === "bce" ? "lie between 0 and 1" : "mean something as they are"}`
     : null;
   if (other) {
     throw new UserError(

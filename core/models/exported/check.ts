@@ -112,6 +112,7 @@ function checkOutput(
   facts: Facts,
   outputs: number,
 ): void {
+  if (meta && facts.task === "language") checkPositions(path, meta, facts);
   const given = widthOf(meta, facts);
   if (!meta || given === null) return;
   const { sizes } = meta;
@@ -126,6 +127,23 @@ function checkOutput(
     "usage",
     `${path}: the model gives ${given} numbers per sample, and the data has ${outputs} ${what}: ` +
       "change its last layer in Python and export it again.",
+  );
+}
+
+/** The loss takes the next token at each position. */
+function checkPositions(
+  path: string,
+  { sizes }: TensorMeta,
+  { input: { shape: [length = 1] } }: Facts,
+): void {
+  if (sizes.length === 3 && (sizes[1] !== 1 || length === 1)) return;
+  const last = sizes.length === 2 || sizes[1] === 1;
+  throw new UserError(
+    "usage",
+    `${path}: the model gives ${sizesText(sizes)}${
+      last ? ", scores of one position alone" : ""
+    }, and the loss of a text takes scores of the next token at each of its positions, [samples, positions, tokens]: return ` +
+      "the logits of all positions in Python and export it again.",
   );
 }
 

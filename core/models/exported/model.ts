@@ -58,6 +58,8 @@ export interface ExportedModel extends Model {
   readonly prediction: TensorMeta["sizes"];
   /** The prediction is the values of this activation; null stands for any other. */
   readonly ending: OutputActivation | null;
+  /** The prediction goes into this activation, which the graph ended in. */
+  readonly cut: OutputActivation | null;
   /** Each input takes columns of its own. */
   readonly separateInputs: boolean;
   /** --sync-bn does not reach the batch norm in here. */
@@ -118,7 +120,7 @@ function read({ path, program }: Archive, requested: RequestedColumns, options: 
   const ending = endingOf(program, output), activation = ending?.activation ?? null;
   if (!facts || !ending || !isRepeated(program, ending, facts, outputs)) {
     const notes = activation === "sigmoid" && facts ? sigmoidsOfClasses(path, facts) : [];
-    return { program, plan, signature, ending: activation, notes };
+    return { program, plan, signature, ending: activation, cut: null, notes };
   }
   const cut = withoutActivation(program, path, output, ending), again = planGraph(cut, path);
   return {
@@ -126,6 +128,7 @@ function read({ path, program }: Archive, requested: RequestedColumns, options: 
     plan: again,
     signature: signatureOf(cut, path, again, requested, facts.input.columns),
     ending: null,
+    cut: activation,
     notes: [
       `The graph ends in ${activation}, which loss, metrics and predictions apply themselves: they take what goes into it, ` +
       "so the loss is that of the graph's probabilities",
@@ -144,7 +147,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const { path } = archive;
   const { facts } = options;
   const requested = readRequestedColumns(path, options.inputs ?? []);
-  const { program, plan, signature, ending, notes } = read(archive, requested, options);
+  const { program, plan, signature, ending, cut, notes } = read(archive, requested, options);
   const { inputs, loss, target } = signature;
   const unpack = facts ? unpackFor(path, inputs, requested, target, facts) : null;
   const whole = !facts || takesAll(inputs, requested, facts);
@@ -195,6 +198,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     predicts: signature.prediction !== null,
     prediction: signature.prediction?.meta.sizes ?? [],
     ending,
+    cut,
     separateInputs: !whole,
     normalises: program.nodes.some(({ target }) => /batch_norm/.test(target)),
     attends: attentionsIn(program),
@@ -317,7 +321,10 @@ function likeness(
     case "classification":
       return sizes.length === 2 && enough(sizes[1]) ? "cross_entropy" : "none";
     case "segmentation":
-      return sizes.length === 4 && enough(sizes[1]) ? "cross_entropy" : "none";
+      return sizes.length === target.length + 2 &&
+          (enough(sizes[1]) || sizes.length === 3 && enough(sizes[2]))
+        ? "cross_entropy"
+        : "none";
     case "language":
       return sizes.length === 3 && enough(sizes[2]) ? "cross_entropy" : "none";
     case "regression":
@@ -367,8 +374,26 @@ export function lossFor(
       `${name}: forward gives its loss alone, so --loss ${requested} has nothing to judge: leave --loss out.`,
     );
   }
+  if (takesLogs(chosen) && "ending" in model && ending !== "log_softmax") {
+    const { cut } = model as ExportedModel;
+    if (cut !== null) throw notLogs(`${name} ends in ${cut}`);
+    const note =
+      `Warning: the loss nll takes logarithms of probabilities, and ${name} does not end in log_softmax: for ` +
+      "scores, use --loss cross_entropy";
+    return { ...chosen, note };
+  }
   return ending && chosen.ofProbabilities ? fitting(chosen.ofProbabilities, ending, name ?? "") : chosen;
 }
+
+export const takesLogs = ({ name, terms }: Loss): boolean =>
+  name === "nll" || (terms?.some(({ loss }) => takesLogs(loss)) ?? false);
+
+export const notLogs = (why: string): UserError =>
+  new UserError(
+    "usage",
+    `the loss nll takes logarithms of probabilities, and ${why}: use --loss cross_entropy, which takes scores, or a model ` +
+      "of your own that ends in log_softmax.",
+  );
 
 /** --loss bce takes logits, and a graph that ends in probabilities has none to give. */
 function fitting(ofProbabilities: Loss, ending: OutputActivation, name: string): Loss {

@@ -104,10 +104,11 @@ export function userLoss(file: UserFile, facts: Facts): Loss {
       `${file.path}: the function returned ${describeValue(made)}, and not a loss. ${LOSS_EXAMPLE}`,
     );
   }
-  const { outputs = facts.outputs } = made as { outputs?: number };
+  const { outputs = facts.outputs } = made as { outputs?: number }, classes = facts.task !== "regression";
   return {
     name: "own",
     outputs,
+    ...(classes && { like: outputs === facts.outputs ? "cross_entropy" : "none" }),
     apply: (output, target) => checked(apply(output, target), `${file.path}: the loss`),
     validCount: (target) => target.shape[0],
   };

@@ -345,6 +345,28 @@ const mseLoss: (self: Tensor, target: Tensor, reduction?: number) => Tensor = ow
 const l1Loss: (self: Tensor, target: Tensor, reduction?: number) => Tensor = own.l1Loss;
 /** Half the squared difference up to `delta`, linear beyond; `reduction` is 0 none, 1 mean, 2 sum. */
 const huberLoss: (self: Tensor, target: Tensor, reduction?: number, delta?: number) => Tensor = own.huberLoss;
+/** Half the squared difference over `beta` up to `beta`, linear beyond; `reduction` is 0 none, 1 mean, 2 sum. */
+const smoothL1Loss: (self: Tensor, target: Tensor, reduction?: number, beta?: number) => Tensor = own.smoothL1Loss;
+/** Negative logarithms of probabilities (n, classes, ...) at i64 classes (n, ...); `reduction` is 0 none, 1 mean, 2 sum. */
+const nllLoss: (self: Tensor, target: Tensor, weight?: Tensor | null, reduction?: number, ignoreIndex?: number) => Tensor = own.nllLoss;
+/** Kullback-Leibler divergence of logarithms of probabilities from probabilities; `reduction` is 0 none, 1 mean, 2 sum. */
+const klDiv: (self: Tensor, target: Tensor, reduction?: number, logTarget?: boolean) => Tensor = own.klDiv;
+/** Negative log-likelihood of counts; the first is their rate, or its logarithm (`log_input`). */
+const poissonNllLoss: (input: Tensor, target: Tensor, logInput: boolean, full: boolean, eps: number, reduction: number) => Tensor = own.poissonNllLoss;
+/** log(1 + exp(-target * x)) of targets 1 and -1; `reduction` is 0 none, 1 mean, 2 sum. */
+const softMarginLoss: (self: Tensor, target: Tensor, reduction?: number) => Tensor = own.softMarginLoss;
+/** x where the target is 1, max(0, margin - x) where it is -1. */
+const hingeEmbeddingLoss: (self: Tensor, target: Tensor, margin?: number, reduction?: number) => Tensor = own.hingeEmbeddingLoss;
+/** max(0, -target * (a - b) + margin): a should be above b where the target is 1. */
+const marginRankingLoss: (input1: Tensor, input2: Tensor, target: Tensor, margin?: number, reduction?: number) => Tensor = own.marginRankingLoss;
+/** Hinges between scores (n, classes) and the classes of each row, i64 numbers followed by -1. */
+const multilabelMarginLoss: (self: Tensor, target: Tensor, reduction?: number) => Tensor = own.multilabelMarginLoss;
+/** 1 - cos(a, b) where the target is 1, max(0, cos(a, b) - margin) where it is -1. */
+const cosineEmbeddingLoss: (input1: Tensor, input2: Tensor, target: Tensor, margin?: number, reduction?: number) => Tensor = own.cosineEmbeddingLoss;
+/** max(0, |anchor - positive| - |anchor - negative| + margin), row by row. */
+const tripletMarginLoss: (anchor: Tensor, positive: Tensor, negative: Tensor, margin?: number, p?: number, eps?: number, swap?: boolean, reduction?: number) => Tensor = own.tripletMarginLoss;
+/** Connectionist temporal classification of logarithms of probabilities (t, n, classes) and padded labels (n, s). */
+const ctcLoss: (logProbs: Tensor, targets: Tensor, inputLengths: Tensor, targetLengths: Tensor, blank?: number, reduction?: number, zeroInfinity?: boolean) => Tensor = own.ctcLoss;
 /** Binary cross-entropy of logits and targets from 0 to 1; `reduction` is 0 none, 1 mean, 2 sum. */
 const bceWithLogits: (self: Tensor, target: Tensor, weight?: Tensor | null, posWeight?: Tensor | null, reduction?: number) => Tensor = own.bceWithLogits;
 /** Binary cross-entropy of probabilities and targets from 0 to 1; `reduction` is 0 none, 1 mean, 2 sum. */
@@ -410,7 +432,9 @@ export {
   adaptiveAvgPool1d, adaptiveAvgPool2d, adaptiveAvgPool3d, relu, relu_, prelu, gelu, silu, mish,
   hardswish, hardsigmoid, logSigmoid, softmax, logSoftmax, upsampleNearest1d, upsampleNearest2d,
   upsampleNearest3d, upsampleBilinear2d, upsampleTrilinear3d, upsampleLinear1d, pixelShuffle,
-  crossEntropyLoss, mseLoss, l1Loss, huberLoss, bceWithLogits, bce, fusedAdamW_, fusedAdamWByTensor_,
+  crossEntropyLoss, mseLoss, l1Loss, huberLoss, smoothL1Loss, nllLoss, klDiv, poissonNllLoss,
+  softMarginLoss, hingeEmbeddingLoss, marginRankingLoss, multilabelMarginLoss, cosineEmbeddingLoss,
+  tripletMarginLoss, ctcLoss, bceWithLogits, bce, fusedAdamW_, fusedAdamWByTensor_,
   fusedAdamByTensor_, fusedSgdByTensor_, fusedAdam_, fusedSgd_, foreachZero_, foreachCopy_,
   foreachMul_, foreachAddcmul_, foreachAddcdiv_, foreachSqrt, checkAndUnscale_, updateLossScale_,
   fftFftn, fftIfftn, fftRfft2, fftIrfft2, fftFft2, fftIfft2, fftRfftn, fftIrfftn

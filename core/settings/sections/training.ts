@@ -4,6 +4,7 @@ import { bool, choice, duration, float, int, list, path, text } from "../setting
 import { optimizer, rates } from "./optimizer.ts";
 import { guards } from "./run.ts";
 import { scheduler } from "./schedule.ts";
+import { LOSS_EXPRESSION, LOSS_NAMES, LOSS_WORDS, LOSSES, LOSSES_OF_PAIRS } from "../losses.ts";
 
 const CODE_FILE = { regex: /\.(ts|mts|js|mjs)$/, says: "a TypeScript file" };
 
@@ -156,60 +157,31 @@ const computing = {
   }),
 };
 
-const LOSSES = [
-  "auto",
-  "cross_entropy",
-  "mse",
-  "l1",
-  "huber",
-  "gaussian_nll",
-  "bce",
-  "focal",
-  "dice",
-  "quantile",
-  "crps",
-  "spectral",
-  "graph",
-] as const;
-
-/** Their targets are classes; bce takes numbers, too. */
-export const CLASS_LOSSES: readonly string[] = ["cross_entropy", "focal", "dice"];
-
 const objective = {
-  loss: choice(LOSSES, "auto", {
+  loss: choice(LOSS_NAMES, "auto", {
     flag: "loss",
     common: true,
     orFile: CODE_FILE,
-    words: { pinball: "quantile" },
-    about: {
-      auto: "cross_entropy for classes, mse for numbers, graph where an exported program gives its own loss",
-      cross_entropy:
-        "of classes, or of a class for each pixel; with --class-weights a weighted mean, as PyTorch's",
-      mse: "squared error",
-      l1: "absolute error",
-      huber: "squared error up to huber_delta, absolute beyond",
-      gaussian_nll:
-        "likelihood of a normal distribution; the model gives the means, then the logarithms of the variances",
-      bce: "of logits, for two classes or numbers between 0 and 1, as torch's BCEWithLogitsLoss",
-      focal: "cross entropy that counts what is predicted well less, by focal_gamma",
-      dice: "overlap of areas, for a class for each pixel: of each sample and class, as MONAI's DiceLoss",
-      quantile:
-        "pinball loss of --quantiles; the model gives all targets' first quantile, then all targets' second, ...",
-      crps:
-        "ranked probability score of a normal distribution, in the target's units; outputs as for gaussian_nll",
-      spectral:
-        "squared error of maps, and spectral_weight times that of their amplitudes at each wavelength",
-      graph: "the loss that an exported program gives",
-    },
+    orText: { regex: LOSS_EXPRESSION, says: "a sum such as cross_entropy + 0.5*dice" },
+    words: LOSS_WORDS,
+    unlike: LOSSES_OF_PAIRS,
+    about: Object.fromEntries(Object.entries(LOSSES).map(([name, { about }]) => [name, about])),
     help:
       "what is minimised; auto takes cross_entropy for classes and mse for numbers, but graph where an exported program " +
-      "gives its own loss; or a TypeScript file",
+      "gives its own loss; with arguments (huber(delta=0.5)), as a sum (cross_entropy + 0.5*dice), for each target " +
+      "(wind: mse, rain: bce); or a TypeScript file",
   }),
   metric: path("", {
     flag: "metric",
     empty: "the task's own alone",
     pattern: CODE_FILE,
     help: "a TypeScript file with further metrics",
+  }),
+  metrics: text("", {
+    flag: "metrics",
+    empty: "the task's own alone",
+    help:
+      "further metrics of evaluations, such as 'top3, f1(average=weighted), auroc' or 'pearson, mape'; docs/reference/losses.md lists them",
   }),
   label_smoothing: float(0, {
     min: 0,

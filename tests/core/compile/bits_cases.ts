@@ -65,6 +65,17 @@ export const BITS_CASES: readonly BitsCase[] = [
     [[4, 30, 5, 5], [30], [30], [30], [30]],
     (x, w, b, v, m) => ops.batchNorm(x, w, b, ops.detach(m), ops.detach(positive(v)), false, 0.1, 1e-5, true),
   ],
+  ["mse with a factor", [ROWS, ROWS], (x, y) => ops.mseLoss(x, y)],
+  [
+    "a sum of losses",
+    [ROWS, ROWS],
+    (x, y) => ops.add(ops.scale(ops.mseLoss(x, y), 0.3), ops.scale(ops.l1Loss(x, y), 0.7)),
+  ],
+  [
+    "poisson_nll",
+    [ROWS, ROWS],
+    (x, y) => ops.poissonNllLoss(x, ops.detach(positive(y)), true, false, 1e-8, 1),
+  ],
   ["huber", [ROWS, ROWS], (x, y) => ops.huberLoss(x, y, 1, 0.5)],
   ["smooth l1", [ROWS, ROWS], (x, y) => op("smooth_l1_loss")(x, y, 1, 1)],
   ["bce with logits", [ROWS, ROWS], (x, y) => ops.bceWithLogits(x, ops.detach(ops.sigmoid(y)))],

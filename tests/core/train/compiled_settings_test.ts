@@ -16,7 +16,7 @@ const CHANGES: Readonly<Record<string, string>> = {
   "training.grad_accum": ROWS + "--grad-accum 2",
   "training.global_batch_size": ROWS + "--global-batch-size 10",
   "training.label_smoothing": WORDS + "--label-smoothing 0.1",
-  "training.loss": ROWS + "--loss huber",
+  "training.loss": ROWS + "--loss 0.8*mse+0.3*smooth_l1(0.5)",
   "training.layer_decay": WORDS + "--layer-decay 0.9",
   "training.lr_for": ROWS + "--lr-for 0.*=0.1",
   "training.param_groups": WORDS + "--param-group biases:lr=1e-3,eps=1e-6",
@@ -42,7 +42,7 @@ const CHANGES: Readonly<Record<string, string>> = {
 
 /** They have to do with more than one batch of a step, with the device, or with what stands around steps. */
 const OTHERS =
-  /^(epochs|max_steps|batch_size|fit_batch|eval_.*|monitor.*|early_.*|metric|optimizer|lr_scaling|base_batch_size|swa_(lr|anneal_.*)|tf32|channels_last|loss_scale_.*|max_skipped_steps|device|threads|seed|sync_bn|virtual_shards|compile|memory_check|log_.*|save_interval|spike_.*|peak_tflops|profile_steps|resume|init_from|new_head|force|ignore_index|loss_weight|huber_delta|class_weights|focal_gamma|spectral_weight|quantiles)$/;
+  /^(epochs|max_steps|batch_size|fit_batch|eval_.*|monitor.*|early_.*|metrics?|optimizer|lr_scaling|base_batch_size|swa_(lr|anneal_.*)|tf32|channels_last|loss_scale_.*|max_skipped_steps|device|threads|seed|sync_bn|virtual_shards|compile|memory_check|log_.*|save_interval|spike_.*|peak_tflops|profile_steps|resume|init_from|new_head|force|ignore_index|loss_weight|huber_delta|class_weights|focal_gamma|spectral_weight|quantiles)$/;
 
 /** Rows of the table: a setting, and how steps are with `exact` and with `fast`. */
 function documented(): Map<string, readonly string[]> {

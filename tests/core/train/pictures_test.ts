@@ -44,7 +44,8 @@ function pixels(png: string): { width: number; at(x: number, y: number): number[
 function shown(source: Source, says: (x: Tensor) => Tensor): ReturnType<typeof pixels>[] {
   const made = model("made", new Linear(1, 1), [block("all", null, says)], { layers: "" });
   const notes: PicturesNote[] = [];
-  openPictures(source, 2, (note) => notes.push(note))!({ model: made, cast: null, onGpu: false } as Pass, 1);
+  const pass = { model: made, loss: { name: "mse" }, cast: null, onGpu: false } as unknown as Pass;
+  openPictures(source, 2, (note) => notes.push(note))!(pass, 1);
   assertEquals(notes.length, 1, "pictures were made");
   return notes[0].pictures.map(({ png }) => pixels(png));
 }

@@ -2,7 +2,8 @@
 // tested in metrics_test.ts.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { memorySource } from "../../../core/data/source/memory.ts";
-import { areaUnderCurves, evaluate, openRanking } from "../../../core/train/evaluate.ts";
+import { evaluate } from "../../../core/train/evaluate.ts";
+import { areaUnderCurves, openRanking } from "../../../core/train/ranking.ts";
 import { openFeed } from "../../../core/train/feed.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { manualSeed } from "../../../ffi/context.ts";

@@ -28,13 +28,10 @@ import { openSamples, type Preview, sampleImages } from "../../preview/preview.t
 const TRAIN = ["train", "training"];
 const VAL = ["val", "valid", "validation", "test"];
 
-function openImageFolder({ data, training: { seed, withoutTargets }, model }: DataRequest): Sources {
+function openImageFolder(request: DataRequest): Sources {
+  const { data, training: { seed, withoutTargets }, model } = request;
   const loose = withoutTargets ? looseImages(data.data_path) : null;
-  if (loose) {
-    const listed = { classes: [], listing: loose, others: { count: 0, example: "" } };
-    const all = Int32Array.from({ length: imageCount(loose) }, (_, i) => i);
-    return { train: source(listed, all, model.output_size || 1, turboJpeg(), data), val: null, notes: [] };
-  }
+  if (loose) return withoutClasses(loose, request);
   const halves = halvesOf(data.data_path);
   const train = listImages(halves.train);
   const val = halves.val && data.val_samples > 0 ? listImages(halves.val) : null;
@@ -63,6 +60,18 @@ function openImageFolder({ data, training: { seed, withoutTargets }, model }: Da
     val: valIndices.length > 0 ? make(val ? relabelled(val, train.classes) : train, valIndices) : null,
     notes,
   };
+}
+
+/** They are all predicted, or a model learns to give them back. */
+function withoutClasses(
+  listing: Listed["listing"],
+  { data, training: { seed, learns }, model }: DataRequest,
+): Sources {
+  const listed = { classes: [], listing, others: { count: 0, example: "" } }, turbo = turboJpeg();
+  const total = imageCount(listing), all = Int32Array.from({ length: total }, (_, i) => i);
+  const { train, val } = learns ? divide(total, data, seed, false) : { train: all, val: all.subarray(0, 0) };
+  const make = (indices: Int32Array) => source(listed, indices, model.output_size || 1, turbo, data);
+  return { train: make(train), val: val.length > 0 ? make(val) : null, notes: [] };
 }
 
 const lacksClasses = (path: string): boolean => looseImages(path) !== null;

@@ -622,6 +622,28 @@ const mseLoss: (self: Tensor, target: Tensor, reduction?: number) => Tensor;
 const l1Loss: (self: Tensor, target: Tensor, reduction?: number) => Tensor;
 /** Half the squared difference up to `delta`, linear beyond; `reduction` is 0 none, 1 mean, 2 sum. */
 const huberLoss: (self: Tensor, target: Tensor, reduction?: number, delta?: number) => Tensor;
+/** Half the squared difference over `beta` up to `beta`, linear beyond; `reduction` is 0 none, 1 mean, 2 sum. */
+const smoothL1Loss: (self: Tensor, target: Tensor, reduction?: number, beta?: number) => Tensor;
+/** Negative logarithms of probabilities (n, classes, ...) at i64 classes (n, ...); `reduction` is 0 none, 1 mean, 2 sum. */
+const nllLoss: (self: Tensor, target: Tensor, weight?: Tensor | null, reduction?: number, ignoreIndex?: number) => Tensor;
+/** Kullback-Leibler divergence of logarithms of probabilities from probabilities; `reduction` is 0 none, 1 mean, 2 sum. */
+const klDiv: (self: Tensor, target: Tensor, reduction?: number, logTarget?: boolean) => Tensor;
+/** Negative log-likelihood of counts; the first is their rate, or its logarithm (`log_input`). */
+const poissonNllLoss: (input: Tensor, target: Tensor, logInput: boolean, full: boolean, eps: number, reduction: number) => Tensor;
+/** log(1 + exp(-target * x)) of targets 1 and -1; `reduction` is 0 none, 1 mean, 2 sum. */
+const softMarginLoss: (self: Tensor, target: Tensor, reduction?: number) => Tensor;
+/** x where the target is 1, max(0, margin - x) where it is -1. */
+const hingeEmbeddingLoss: (self: Tensor, target: Tensor, margin?: number, reduction?: number) => Tensor;
+/** max(0, -target * (a - b) + margin): a should be above b where the target is 1. */
+const marginRankingLoss: (input1: Tensor, input2: Tensor, target: Tensor, margin?: number, reduction?: number) => Tensor;
+/** Hinges between scores (n, classes) and the classes of each row, i64 numbers followed by -1. */
+const multilabelMarginLoss: (self: Tensor, target: Tensor, reduction?: number) => Tensor;
+/** 1 - cos(a, b) where the target is 1, max(0, cos(a, b) - margin) where it is -1. */
+const cosineEmbeddingLoss: (input1: Tensor, input2: Tensor, target: Tensor, margin?: number, reduction?: number) => Tensor;
+/** max(0, |anchor - positive| - |anchor - negative| + margin), row by row. */
+const tripletMarginLoss: (anchor: Tensor, positive: Tensor, negative: Tensor, margin?: number, p?: number, eps?: number, swap?: boolean, reduction?: number) => Tensor;
+/** Connectionist temporal classification of logarithms of probabilities (t, n, classes) and padded labels (n, s). */
+const ctcLoss: (logProbs: Tensor, targets: Tensor, inputLengths: Tensor, targetLengths: Tensor, blank?: number, reduction?: number, zeroInfinity?: boolean) => Tensor;
 /** Binary cross-entropy of logits and targets from 0 to 1; `reduction` is 0 none, 1 mean, 2 sum. */
 const bceWithLogits: (self: Tensor, target: Tensor, weight?: Tensor | null, posWeight?: Tensor | null, reduction?: number) => Tensor;
 /** Binary cross-entropy of probabilities and targets from 0 to 1; `reduction` is 0 none, 1 mean, 2 sum. */

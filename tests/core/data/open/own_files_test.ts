@@ -54,10 +54,11 @@ Deno.test(
       data: Partial<Config["data"]>,
       model: "unet" | "mlp" = "unet",
       loss: "mse" | "auto" = "mse",
+      output_size = 0,
     ) =>
       openIn(`${folder}/${path}`, data.in_memory ?? "yes", {
         data: at(data),
-        model: { name: model },
+        model: { name: model, output_size },
         training: { loss },
       });
     const forecast = { targets: ["ice"], history: 2, lead: "1", fill: ["none"] };
@@ -112,8 +113,11 @@ Deno.test(
     );
     assertMatch(
       await refused("train.csv", { ...classes, targets: ["id"], validation_path: "odd.csv" }, "mlp", "auto"),
-      /has the class 7, and those of \S+ end at 2/,
+      /has the class 7, and those of \S+ end at 2: --output-size 8/,
     );
+    const ids = { ...classes, targets: ["id"], validation_path: "odd.csv" };
+    const roomy = await open("train.csv", ids, "mlp", "auto", 8);
+    assertEquals([roomy.train.facts.outputs, roomy.val!.facts.outputs], [8, 8]);
     assertMatch(
       await refused("train.nc", { ...forecast, test_path: "test.nc", test_on: "2000" }),
       /both name the same part/,

@@ -42,6 +42,7 @@ interface Case {
 }
 const SGD = ["--optimizer", "sgd", "--weight-decay", "0", "--set", "training.optimizer.momentum=0"];
 const classes: Case = { facts: of(4), flags: [], target: () => randint(0, 4, [8], "i64") };
+const logs: Case = { ...classes, flags: ["--loss", "nll"] };
 const two: Case = { facts: of(2), flags: ["--loss", "bce"], target: () => randint(0, 2, [8], "i64") };
 const shares: Case = { facts: numbers, flags: ["--loss", "bce"], target: () => rand([8, 3]) };
 const pixels: Case = { facts: map, flags: ["--loss", "bce"], target: () => randint(0, 2, [8, 3, 3], "i64") };
@@ -98,6 +99,29 @@ for (
     else assert(!said.includes("ends in"), said);
   });
 }
+
+Deno.test("nll of a graph that ends in log_softmax is the loss that PyTorch trains it with", () => {
+  const { losses, said } = train("log_softmax", logs);
+  losses.forEach((loss, i) => assertAlmostEquals(loss, answers.log_softmax[i], 2e-6, `step ${i}`));
+  assert(!said.includes("Warning"), said);
+});
+
+Deno.test("nll is refused where a graph ends in softmax, and warned of where it does not end in log_softmax", () => {
+  const chosen = createLoss(settings("--loss", "nll").training, of(4));
+  const cut = opened("softmax", of(4)), plain = opened("several", of(4));
+  assertMatch(assertThrows(() => lossFor(cut, "nll", chosen, of(4)), UserError).message, /ends in softmax/);
+  assertStringIncludes(lossFor(plain, "nll", chosen, of(4)).note!, "--loss cross_entropy");
+  for (const { root } of [cut, plain]) root.free();
+});
+
+Deno.test("a graph that gives scores of a text's last position alone is refused before the first step", () => {
+  const text: Facts = { task: "language", input: { shape: [5], dtype: "i64" }, outputs: 11 };
+  opened("all", text).root.free();
+  for (const name of ["last", "last_kept"]) {
+    const { message } = assertThrows(() => opened(name, text), UserError);
+    assertStringIncludes(message, "scores of one position alone");
+  }
+});
 
 Deno.test("what a graph's softmax gives is predicted as it is, where its logits are trained", () => {
   const whole = exportedModel(join(folder, "attends.pt2")), cut = opened("attends", of(4));

@@ -1,0 +1,115 @@
+// Losses of classes by their margins, as torch.nn has them: of one class a sample, and of several.
+import { add, constant, onEachDevice, sub, tensor } from "../../ffi/make.ts";
+import {
+  div,
+  gather,
+  logSigmoid,
+  mean,
+  mul,
+  multilabelMarginLoss,
+  ne,
+  neg,
+  relu,
+  reshape,
+  sum,
+  sumDim,
+  toDtype,
+} from "../../ffi/ops.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { UserError } from "../base/errors.ts";
+import { classNumbers, type ClassWeights } from "./class_losses.ts";
+import { sharesOfClasses } from "./cross_entropy.ts";
+import type { Loss } from "./losses.ts";
+import type { Facts } from "./model.ts";
+import { MEAN } from "./reduction.ts";
+import { inOutputShape, isSoft } from "./targets.ts";
+import { meanOverValid, onlyValid } from "./valid_points.ts";
+
+interface MarginOptions {
+  readonly p: number;
+  readonly margin: number;
+  readonly ignored: number;
+  readonly weights: ClassWeights | null;
+}
+
+/** max(0, margin - score of the label + score of another)^p over the other classes; torch's mean is over samples. */
+export function multiMargin(facts: Facts, { p, margin, ignored, weights }: MarginOptions): Loss {
+  return {
+    name: "multi_margin",
+    like: "cross_entropy",
+    counts: "samples",
+    outputs: facts.outputs,
+    ignored,
+    apply(output, target) {
+      if (isSoft(target)) throw sharesOfClasses("multi_margin");
+      const labels = target.dtype === "i64" ? target : toDtype(target, "i64");
+      const valid = ne(labels, constant(ignored, "i64", labels.device));
+      const scores = output.dtype === "f32" ? output : toDtype(output, "f32");
+      const each = mul(hinges(scores, onlyValid(labels, valid), p, margin), toDtype(valid, "f32"));
+      const weighed = weights ? mul(each, weights.each(labels)) : each;
+      return meanOverValid(sum(weighed), valid);
+    },
+    validCount: (target) =>
+      scope(() => Number(sum(ne(target, constant(ignored, target.dtype, target.device))).itemBigInt())),
+  };
+}
+
+/** One number a sample. libtorch's own op takes more numbers than a call from here can pass. */
+function hinges(output: Tensor, labels: Tensor, p: number, margin: number): Tensor {
+  const { device, dtype } = output, count = output.shape[1], index = reshape(labels, [-1, 1]);
+  const least = sub(constant(margin, dtype, device), gather(output, 1, index));
+  const above = relu(add(least, output)), each = p === 2 ? mul(above, above) : above;
+  const others = ne(index, reshape(classNumbers(count, device), [1, count]));
+  return div(sumDim(mul(each, toDtype(others, dtype)), [1]), constant(count, dtype, device));
+}
+
+/** A sample's targets are the numbers of its classes, and -1 behind them. */
+export const multilabelMargin = (facts: Facts): Loss => ({
+  name: "multilabel_margin",
+  like: "none",
+  counts: "samples",
+  outputs: facts.outputs,
+  apply: (output, target) =>
+    multilabelMarginLoss(output, toDtype(inOutputShape(target, output), "i64"), MEAN),
+  validCount: (target) => target.shape[0],
+});
+
+/** Each class's logistic loss, the mean over classes, then over samples. */
+export function multilabelSoftMargin(facts: Facts, given: readonly number[] | null): Loss {
+  const weight = given && perTarget("weight of multilabel_soft_margin", given, facts.outputs);
+  return {
+    name: "multilabel_soft_margin",
+    like: "none",
+    counts: "samples",
+    outputs: facts.outputs,
+    apply(given, target) {
+      const output = given.dtype === "f32" ? given : toDtype(given, "f32");
+      const truth = inOutputShape(target, output), one = constant(1, output.dtype, output.device);
+      const both = add(mul(truth, logSigmoid(output)), mul(sub(one, truth), logSigmoid(neg(output))));
+      const own = weight ? mul(neg(both), weight(output)) : neg(both);
+      return mean(div(sumDim(own, [1]), constant(output.shape[1], output.dtype, output.device)));
+    },
+    validCount: (target) => target.shape[0],
+  };
+}
+
+/** One number for all targets, or one for each along dimension 1, in the shape that spreads over an output. */
+export function perTarget(what: string, given: readonly number[], count: number): (output: Tensor) => Tensor {
+  if (
+    given.length !== 1 && given.length !== count ||
+    given.some((value) => !(value >= 0 && Number.isFinite(value)))
+  ) {
+    throw new UserError(
+      "usage",
+      `${what} takes one number for all targets or one for each, 0 or more, and this data has ${count}, but got ` +
+        `${given.join(", ")}.`,
+    );
+  }
+  const row = onEachDevice(() => tensor(Float32Array.from(given)));
+  return ({ shape, device }) => {
+    const sides = given.length === 1 ? 0 : Math.max(0, shape.length - 2);
+    return sides === 0
+      ? row(device)
+      : reshape(row(device), [given.length, ...new Array<number>(sides).fill(1)]);
+  };
+}
