@@ -109,7 +109,7 @@ const HARMLESS: readonly string[] = [
   ...["num_workers", "stage", "in_memory", "prefetch_mib", "shuffle", "sampling", "bad_samples"],
   ...["train_samples", "val_samples", "validation_split", "split", "folds", "fold"],
   ...["validate_on", "test_on", "validation_path", "test_path"],
-  ...["flip", "rotate", "mixup", "cutmix", "crop_padding"],
+  ...["augment", "flip", "rotate", "mixup", "cutmix", "crop_padding"],
   ...["patch", "patch_overlap", "patches_per_sample", "vectors"],
 ];
 
