@@ -14,7 +14,8 @@ import {
   whole,
 } from "./arguments.ts";
 import type { Scale } from "./erase.ts";
-import { type Kind, KINDS, type Options, type Shape } from "./kinds.ts";
+import type { Kind, Options, Shape } from "./kind.ts";
+import { KINDS } from "./kinds.ts";
 import { DRAWS_OF_A_STEP, FIRST_DRAW } from "./sample.ts";
 
 export interface Step {

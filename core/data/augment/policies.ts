@@ -1,5 +1,6 @@
 // Policies that others found: RandAugment, TrivialAugment (wide), AutoAugment and AugMix, with torchvision's operations and
 // ranges. The draws of an operation are its own, so a mask goes where its picture goes.
+import { number, truth, whole, word } from "./arguments.ts";
 import { symmetricBeta } from "./beta.ts";
 import {
   autocontrast,
@@ -12,6 +13,7 @@ import {
   solarize,
 } from "./colour.ts";
 import { sharpness } from "./blur.ts";
+import { always, type Kind, kind, look } from "./kind.ts";
 import { below, type Draw, manyMore, round, Sample } from "./sample.ts";
 import { affine, type Look, rotate } from "./warp.ts";
 
@@ -80,7 +82,7 @@ const MIX: Space = {
 const MIX_ALL: Space = { ...MIX, ...coloured(0.9) };
 
 /** Targets are moved, and not coloured. */
-export function operate(sample: Sample, operation: Operation, magnitude: number, look: Look): void {
+function operate(sample: Sample, operation: Operation, magnitude: number, look: Look): void {
   const moved = (more: object) =>
     affine(sample, { angle: 0, translate: [0, 0], scale: 1, shear: [0, 0], centre: null, ...more }, look);
   const degrees = Math.atan(magnitude) * 180 / Math.PI;
@@ -138,25 +140,25 @@ const oneOf = (space: Space, share: number): Operation => {
   return names[below(names.length, share)];
 };
 
-export interface RandAugment {
+interface RandAugment {
   readonly num_ops: number;
   readonly magnitude: number;
   readonly num_magnitude_bins: number;
 }
 
-export function randAugment(sample: Sample, by: RandAugment, look: Look, draw: Draw): void {
+function randAugment(sample: Sample, by: RandAugment, look: Look, draw: Draw): void {
   for (let i = 0; i < by.num_ops; i++) {
     const chosen = { steps: by.num_magnitude_bins, at: by.magnitude, sign: draw(2 * i + 1) };
     operateWith(sample, RAND, oneOf(RAND, draw(2 * i)), chosen, look);
   }
 }
 
-export function trivialAugment(sample: Sample, steps: number, look: Look, draw: Draw): void {
+function trivialAugment(sample: Sample, steps: number, look: Look, draw: Draw): void {
   const chosen = { steps, at: below(steps, draw(1)), sign: draw(2) };
   operateWith(sample, TRIVIAL, oneOf(TRIVIAL, draw(0)), chosen, look);
 }
 
-export interface AugMix {
+interface AugMix {
   readonly severity: number;
   readonly mixture_width: number;
   readonly chain_depth: number;
@@ -167,7 +169,7 @@ export interface AugMix {
 const MAGNITUDES = 10;
 
 /** Chains of operations are mixed with the picture itself, in shares from a Dirichlet distribution. */
-export function augMix(sample: Sample, by: AugMix, look: Look, draw: Draw): void {
+function augMix(sample: Sample, by: AugMix, look: Look, draw: Draw): void {
   const { channels, height, width } = sample, from = sample.own().slice() as Uint8Array;
   const space = by.all_ops ? MIX_ALL : MIX, more = manyMore(draw, 0);
   const kept = symmetricBeta(by.alpha, (k) => more(1000 + k));
@@ -217,7 +219,7 @@ function logGamma(alpha: number, draw: (k: number) => number): number {
 type Part = readonly [operation: Operation, probability: number, magnitude?: number];
 type Policy = readonly (readonly [Part, Part])[];
 
-export function autoAugment(sample: Sample, policy: keyof typeof POLICIES, look: Look, draw: Draw): void {
+function autoAugment(sample: Sample, policy: keyof typeof POLICIES, look: Look, draw: Draw): void {
   const policies: Policy = POLICIES[policy];
   policies[below(policies.length, draw(0))].forEach(([operation, probability, at = 0], i) => {
     if (draw(1 + 2 * i) > probability || probability === 0) return;
@@ -226,7 +228,7 @@ export function autoAugment(sample: Sample, policy: keyof typeof POLICIES, look:
 }
 
 // deno-fmt-ignore: one line each
-export const POLICIES = {
+const POLICIES = {
   imagenet: [
     [["Posterize", 0.4, 8], ["Rotate", 0.6, 9]],
     [["Solarize", 0.6, 5], ["AutoContrast", 0.6]],
@@ -309,3 +311,55 @@ export const POLICIES = {
     [["ShearX", 0.7, 2], ["Invert", 0.1]],
   ],
 } as const satisfies Record<string, Policy>;
+
+const policyLook = (interpolation: "nearest" | "bilinear") => look(interpolation, null);
+
+export const POLICY_KINDS: Readonly<Record<string, Kind>> = {
+  rand_augment: kind({
+    takes: {
+      num_ops: whole(2, { min: 0, max: 100 }),
+      magnitude: whole(9, { min: 0 }),
+      num_magnitude_bins: whole(31, { min: 2 }),
+      ...policyLook("nearest"),
+    },
+    also: ["RandAugment"],
+    acts: "both",
+    opens: always,
+    bends: always,
+    after: ({ magnitude, num_magnitude_bins: steps }, from) =>
+      magnitude < steps
+        ? from
+        : `has magnitudes from 0 to ${steps - 1} (num_magnitude_bins), and not ${magnitude}`,
+    run: (sample, { interpolation, fill, ...by }, draw) =>
+      randAugment(sample, by, { interpolation, fill }, draw),
+  }),
+  trivial_augment: kind({
+    takes: { num_magnitude_bins: whole(31, { min: 2 }), ...policyLook("nearest") },
+    also: ["TrivialAugmentWide"],
+    acts: "both",
+    opens: always,
+    bends: always,
+    run: (sample, { num_magnitude_bins, ...look }, draw) =>
+      trivialAugment(sample, num_magnitude_bins, look, draw),
+  }),
+  auto_augment: kind({
+    takes: { policy: word(["imagenet", "cifar10", "svhn"], "imagenet"), ...policyLook("nearest") },
+    acts: "both",
+    opens: always,
+    bends: always,
+    run: (sample, { policy, ...look }, draw) => autoAugment(sample, policy, look, draw),
+  }),
+  aug_mix: kind({
+    takes: {
+      severity: whole(3, { min: 1, max: 10 }),
+      mixture_width: whole(3, { min: 1, max: 16 }),
+      chain_depth: whole(-1, { min: -1, max: 16 }),
+      alpha: number(1, { min: 0, above: true }),
+      all_ops: truth(true),
+      ...policyLook("bilinear"),
+    },
+    acts: "both",
+    alone: true,
+    run: (sample, { interpolation, fill, ...by }, draw) => augMix(sample, by, { interpolation, fill }, draw),
+  }),
+};

@@ -26,11 +26,15 @@ export function openSteps({ steps, role, outside, target }: Steps, shape: readon
   return (stored: Stored, draw: Draw | null): Sample => {
     const sample = new Sample(room, stored, role, outside);
     run(steps, sample, target, draw ?? NO_DRAW);
-    const found = [sample.channels, sample.height, sample.width];
+    const found = ofDimensions(shape.length, sample);
     if (found.join() !== shape.join()) throw otherShape(steps, stored.shape, found, shape);
     return sample;
   };
 }
+
+/** A series of [channels, time] is one plane. */
+const ofDimensions = (count: number, { channels, height, width }: Sample) =>
+  count === 2 && channels === 1 ? [height, width] : [channels, height, width];
 
 function run(steps: readonly Step[], sample: Sample, target: boolean, draw: Draw): void {
   for (const step of steps) runOne(step, sample, target, draw);
@@ -67,7 +71,7 @@ function otherShape(
   wanted: readonly number[],
 ): BadSample {
   const text = (shape: readonly number[]) => `[${shape.join(", ")}]`;
-  const [channels, height, width] = stored;
+  const [channels, height, width] = stored.length === 2 ? [1, ...stored] : stored;
   const problem = shapeAfter(steps, [channels, height, width]);
   return new BadSample(
     "",

@@ -167,9 +167,9 @@ function nearestOffsets(
   offsets: Int32Array,
 ): void {
   for (let i = 0; i < xs.length; i++) {
-    const x = Math.floor(xs[i] + 0.5), y = Math.floor(ys[i] + 0.5);
-    // Steps of a mirrored view are negative, but a place's distance from the first pixel may be so, too.
-    offsets[i] = x >= 0 && x < width && y >= 0 && y < height ? y * row + x * column : OUTSIDE;
+    const x = xs[i] + 0.5, y = ys[i] + 0.5;
+    // Above 0 a cut is the floor. Steps of a mirrored view are negative, and so are its places.
+    offsets[i] = x >= 0 && x < width && y >= 0 && y < height ? (y | 0) * row + (x | 0) * column : OUTSIDE;
   }
 }
 

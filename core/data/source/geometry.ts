@@ -80,6 +80,11 @@ export function sampleShape(plan: Geometry, stored: readonly number[], where: st
     );
   }
   if (asItIs(plan) && !plan.list) return [...stored];
+  if (stored.length === 2 && plan.list && asItIs(plan)) {
+    const after = shapeAfterSteps(plan.list.steps, [1, stored[0], stored[1]]);
+    if (typeof after === "string") throw new UserError("usage", `--augment: a sample of ${where} ${after}.`);
+    return after.slice(1);
+  }
   if (stored.length !== 3) {
     throw new UserError(
       "usage",

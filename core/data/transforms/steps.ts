@@ -56,9 +56,11 @@ export function checkSteps(steps: readonly Step[], source: Source, stored: Field
   if (task === "language") {
     throw refuse(first, `is for pictures and maps, and ${name} holds text: leave it out`);
   }
-  if (stored.shape.length !== 3) {
+  const series = stored.shape.length === 2;
+  const odd = series ? everyStep(steps).find((step) => kindOf(step)?.series !== true) : first;
+  if (odd && stored.shape.length !== 3) {
     throw refuse(
-      first,
+      odd,
       `is for pictures and maps of [channels, height, width], and samples of ${name} are ${shape}: leave it out`,
     );
   }

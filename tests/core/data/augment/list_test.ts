@@ -36,6 +36,11 @@ Deno.test("every transform answers to its name, to that name with Random before 
       posterize: "(3)",
       solarize: "(9)",
       gaussian_blur: "(3)",
+      time_mask: "(4)",
+      frequency_mask: "(4)",
+      time_shift: "(2)",
+      time_crop: "(8)",
+      middle_crop: "(8)",
     },
   };
   for (const name of Object.keys(KINDS)) {

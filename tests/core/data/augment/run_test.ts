@@ -31,6 +31,7 @@ Deno.test("a mask goes wherever its picture goes, through every kind of list, an
     ...{ rotation: "(90, fill=255)", affine: "(30, (0.2, 0.1), (0.7, 1.3), (-9, 9, -4, 4), fill=255)" },
     ...{ perspective: "(0.6, 1, interpolation=nearest, fill=255)" },
     ...{ elastic: "(90, 3, interpolation=nearest, fill=255)", quarter_turns: "" },
+    ...{ time_crop: "(20)", middle_crop: "(20)" },
   };
   const lists = [
     ...places.filter((name) => name !== "quarter_turns").map((name) => `${name}${given[name] ?? ""}`),
@@ -178,7 +179,7 @@ Deno.test("evaluation's steps need no draws, and a sample that comes out otherwi
   assert(error.reason.includes("becomes [3, 20, 20]"), error.reason);
 });
 
-const COUNT = 20_000;
+const COUNT = 8000;
 
 function spread(rows: readonly (readonly number[])[]): number[][] {
   return rows[0].map((_, k) => {
@@ -187,30 +188,92 @@ function spread(rows: readonly (readonly number[])[]): number[][] {
   });
 }
 
-Deno.test("crops and erased boxes are drawn as torchvision draws them", async () => {
+const PICTURES = 250;
+
+interface Drawn {
+  readonly crop: number[][];
+  readonly erased: number[][];
+  readonly policies: Record<string, number[][]>;
+}
+
+/** Two means of so many draws each are as far apart as chance allows, and deviations, too. */
+function assertNear(ours: number[][], theirs: number[][], count: number, what: string): void {
+  ours.forEach(([mean, deviation], k) => {
+    const [expected, wide] = theirs[k], error = wide * Math.sqrt(2 / count);
+    assert(Math.abs(mean - expected) < 5 * error, `${what} ${k}: ${mean} and ${expected}, each to ${error}`);
+    assertAlmostEquals(deviation / wide, 1, 8 / Math.sqrt(count), `${what} ${k}: ${deviation} and ${wide}`);
+  });
+}
+
+Deno.test("crops, boxes, and the pictures of policies, colours and maps are drawn as torchvision draws them", async () => {
   const { stdout, success, stderr } = await peer([
     new URL("../../../peers/torchvision_draws.py", import.meta.url).pathname,
-    String(COUNT),
+    ...[COUNT, PICTURES].map(String),
   ], { stdout: "piped", stderr: "piped" }).output();
   assert(success, new TextDecoder().decode(stderr));
-  const theirs: Record<string, number[][]> = JSON.parse(new TextDecoder().decode(stdout));
+  const theirs: Drawn = JSON.parse(new TextDecoder().decode(stdout));
   const at = uniform(key(4, "draws test")), size = [60, 90] as const;
   const rows = (of: (draw: (k: number) => number) => readonly number[] | null) =>
     Array.from({ length: COUNT }, (_, i) => of((k) => at(i * 1024 + k))).filter((row) => row !== null);
-  const ours: Record<string, number[][]> = {
-    crop: spread(rows((draw) => resizedCropBox(size, [0.2, 1], [3 / 4, 4 / 3], draw))),
-    erased: spread(rows((draw) => {
-      const box = erasedBox(size, [0.02, 0.33], [0.3, 3.3], draw);
-      return box && [box.top, box.left, box.height, box.width];
-    })),
-  };
-  for (const [name, columns] of Object.entries(ours)) {
-    columns.forEach(([mean, deviation], k) => {
-      const [expected, wide] = theirs[name][k], error = wide / Math.sqrt(COUNT);
-      assert(Math.abs(mean - expected) < 6 * error, `${name} ${k}: ${mean} and ${expected}`);
-      assertAlmostEquals(deviation / wide, 1, 0.04, `${name} ${k}`);
+  const crops = rows((draw) => resizedCropBox(size, [0.2, 1], [3 / 4, 4 / 3], draw));
+  assertNear(spread(crops), theirs.crop, COUNT, "crop");
+  const boxes = rows((draw) => {
+    const box = erasedBox(size, [0.02, 0.33], [0.3, 3.3], draw);
+    return box && [box.top, box.left, box.height, box.width];
+  });
+  assertNear(spread(boxes), theirs.erased, COUNT, "erased box");
+  const [height, width] = [36, 40], shape = [3, height, width];
+  const data = Uint8Array.from({ length: 3 * height * width }, (_, i) => {
+    const x = i % width, y = Math.floor(i / width) % height, c = Math.floor(i / width / height);
+    return (x * 6 + y * c * 3) % 230 + 20;
+  });
+  assertEquals(Object.keys(theirs.policies).length, 11);
+  for (const [name, expected] of Object.entries(theirs.policies)) {
+    const run = openSteps(steps(name), shape), draws = drawsOf(12), into = new Uint8Array(data.length);
+    const pictures = Array.from({ length: PICTURES }, (_, id) => {
+      run({ data, shape }, draws(id, 0)).writeTo(into);
+      let sum = 0, squares = 0;
+      for (const x of into) [sum, squares] = [sum + x, squares + x * x];
+      const mean = sum / into.length;
+      return [mean, Math.sqrt(squares / into.length - mean * mean)];
     });
+    assertNear(spread(pictures), expected, PICTURES, name);
   }
+});
+
+Deno.test("series and spectrograms: masks, shifts, scales and crops along time, of two dimensions and of three", () => {
+  const series = Float32Array.from({ length: 4 * 50 }, (_, i) => 100 * Math.floor(i / 50) + i % 50);
+  const seen = (text: string, from: number[], to: number[], data = series, id = 3) => {
+    const into = new Float32Array(to.reduce((a, b) => a * b, 1));
+    openSteps(steps(text, { role: "map", outside: NaN }), to)({ data, shape: from }, drawsOf(5)(id, 0))
+      .writeTo(into);
+    return [...into];
+  };
+  const rowOf = (values: number[], row: number, length = 50) =>
+    values.slice(row * length, (row + 1) * length);
+  const masked = seen("time_mask(20, value=-1)", [4, 50], [4, 50]);
+  const gone = rowOf(masked, 0).map((x) => x === -1);
+  assert(gone.includes(true) && gone.includes(false) && gone.lastIndexOf(true) - gone.indexOf(true) < 20);
+  for (const row of [1, 2, 3]) assertEquals(rowOf(masked, row).map((x) => x === -1), gone);
+  const frequencies = seen("frequency_mask(3, value=-1)", [1, 4, 50], [1, 4, 50], series, 1);
+  const rows = [0, 1, 2, 3].map((row) => new Set(rowOf(frequencies, row).map((x) => x === -1)));
+  assert(
+    rows.every(({ size }) => size === 1) && rows.some((row) => row.has(true)) &&
+      rows.some((row) => row.has(false)),
+  );
+  const mean = series.reduce((a, b) => a + b, 0) / 200;
+  const means = seen("time_mask(20)", [4, 50], [4, 50]).filter((x, i) => x !== series[i]);
+  assert(means.length > 0 && means.every((x) => Math.abs(x - mean) < 1e-3));
+  const shifted = rowOf(seen("time_shift(30)", [4, 50], [4, 50]), 2);
+  assertEquals(shifted.toSorted((a, b) => a - b), rowOf([...series], 2));
+  assertEquals(shifted.map((x, i) => (x - shifted[0] - i + 100) % 50), shifted.map(() => 0));
+  const crop = rowOf(seen("time_crop(16)", [4, 50], [4, 16]), 1, 16);
+  assertEquals(crop, Array.from({ length: 16 }, (_, i) => crop[0] + i));
+  const scaled = seen("scaling(0.2)", [4, 50], [4, 50]), by = scaled[199] / series[199];
+  assert(by !== 1);
+  rowOf(scaled, 3).forEach((x, i) => assertAlmostEquals(x, by * series[150 + i], 1e-2));
+  const jitters = seen("jitter(0.5)", [4, 50], [4, 50]).map((x, i) => x - series[i]);
+  assertAlmostEquals(spread(jitters.map((x) => [x]))[0][1], 0.5, 0.12);
 });
 
 Deno.test("noise is normal", () => {

@@ -38,6 +38,7 @@ Deno.test("steps that are not for such samples are refused with what would be", 
     "colours of maps": ["colour_jitter(0.3)", MAPS, OF_MAPS],
     "a policy for maps": ["horizontal_flip, rand_augment", MAPS, OF_MAPS],
     "a table": ["horizontal_flip", field("f32", 12)],
+    "a series": ["time_mask(4), horizontal_flip", field("f32", 4, 50)],
     "text": ["horizontal_flip", field("u8", 64), { task: "language" }],
     "halves": ["rotation(9)", field("bf16", 3, 40, 50)],
     "a mask with mixed pictures": ["aug_mix", BYTES, { target: field("i64", 40, 50), task: "segmentation" }],
@@ -50,6 +51,11 @@ Deno.test("steps that are not for such samples are refused with what would be", 
   }
   checkSteps(steps("affine(9, (0.1, 0.1)), vertical_flip, gaussian_blur(3)"), made(MAPS, WINDS), MAPS);
   checkSteps(steps("rand_augment, aug_mix"), made(BYTES), BYTES);
+  checkSteps(
+    steps("time_mask(4), jitter, scaling, time_crop(20)"),
+    made(field("f32", 4, 50)),
+    field("f32", 4, 50),
+  );
   // Image files of 16 bits are floats from 0 to 1.
   checkSteps(steps("rand_augment"), made(MAPS, { usual: { mean: [0.5], std: [0.2] } }), MAPS);
 });
