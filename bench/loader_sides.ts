@@ -222,7 +222,7 @@ export async function sameSamples(sides: Sides, set: DataSet): Promise<void> {
     pytorch(sides, set, "moments", set.ways?.[0] ?? 2),
   );
   const layout = ({ samples, shape, types }: Moments) => JSON.stringify({ samples, shape, types });
-  // Of pictures that each side has drawn for itself, the mean has a deviation of a hundredth over thousands.
+  // Where each side draws for itself, the means of thousands of pictures are a hundredth apart.
   const tolerance = set.random ? 5 / Math.sqrt(mine.samples) : 1e-4;
   const near = (name: "input" | "square" | "target") =>
     Math.abs(mine[name] - theirs[name]) <=

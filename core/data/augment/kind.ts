@@ -1,4 +1,4 @@
-// What a list knows of a transform: its arguments, as torchvision has them, the shape that it makes, and what it does.
+// A list knows of a transform its arguments, as torchvision has them, the shape that it makes, and how it is done.
 import { type Arguments, fill, type Read, word } from "./arguments.ts";
 import type { Draw, Sample } from "./sample.ts";
 

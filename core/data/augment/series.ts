@@ -4,7 +4,7 @@ import { gaussianNoise } from "./blur.ts";
 import { type Kind, kind } from "./kind.ts";
 import { below, between, type Draw, normals, round, type Sample } from "./sample.ts";
 
-/** What a mask leaves: the mean of the plane, or a number. */
+/** A mask leaves the mean of the plane, or a number. */
 type MaskValue = "mean" | number;
 
 /** SpecAugment: `count` stretches of at most `most` columns (along time) or rows (of frequencies), each drawn. */
