@@ -1,11 +1,10 @@
 // Builds the model, loss and arena from settings and data.
-import { everyStep, kindOf, listOf } from "../data/augment/list.ts";
-import { withWords } from "../data/transforms/steps.ts";
 import { manualSeed } from "../../ffi/context.ts";
 import { requireGrad } from "../../ffi/autograd.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
 import { openData, type Opened } from "../data/open/open.ts";
+import { movingStep, withWords } from "../data/transforms/steps.ts";
 import { UserError } from "../base/errors.ts";
 import { createLoss, unweighted } from "../models/losses.ts";
 import type { Model } from "../models/model.ts";
@@ -168,9 +167,7 @@ export function openedFor(
 }
 
 function refuseTurned(weight: string, { flip, rotate, augment }: Config["data"]): void {
-  const moving = everyStep(listOf(augment)?.steps ?? []).find((step) =>
-    kindOf(step)?.acts === "places" && !(step.kind === "horizontal_flip" && isOfLatitude(weight))
-  );
+  const moving = movingStep(augment, isOfLatitude(weight) ? ["horizontal_flip"] : []);
   const moved = rotate
     ? "--rotate"
     : moving

@@ -186,6 +186,12 @@ export function withGaps<S extends Source>(source: S, steps: readonly Step[], st
   };
 }
 
+/** The first step that moves points to other places, but for those of these kinds. */
+export const movingStep = (augment: string, but: readonly string[]): Step | undefined =>
+  everyStep(listOf(augment)?.steps ?? []).find((step) =>
+    /places|both/.test(kindOf(step)?.acts ?? "") && !but.includes(step.kind)
+  );
+
 /** Samples are mixed in pairs. */
 export function isMixing(data: Config["data"]): boolean {
   const { mixup, cutmix } = withWords(data);

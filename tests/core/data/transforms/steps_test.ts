@@ -8,6 +8,7 @@ import {
   inputSteps,
   isMixing,
   listed,
+  movingStep,
   targetSteps,
   withGaps,
   withWords,
@@ -146,4 +147,12 @@ Deno.test("what stands outside: nothing of a picture, a missing point of a map, 
     targetSteps(steps("horizontal_flip"), field("u8", 4, 4), { ...labels, ignored: -100 }).outside,
     -100,
   );
+});
+
+Deno.test("a weight of places does not go with steps that move points, but for what keeps the latitude", () => {
+  const moving = (text: string) => movingStep(text, ["horizontal_flip"])?.kind;
+  assertEquals(moving("gaussian_noise, horizontal_flip"), undefined);
+  assertEquals(moving("random_apply([vertical_flip])"), "vertical_flip");
+  assertEquals(moving("rand_augment"), "rand_augment");
+  assertEquals(moving(""), undefined);
 });
