@@ -9,6 +9,7 @@ import {
   OF_OTHERS,
   SANDBOX,
   settingsAmong,
+  TTA,
 } from "./options.ts";
 
 export const USAGE = "hpctrain eval CHECKPOINT... [--mc-dropout N] [--on test|validation|train|all] [FLAGS]";
@@ -21,6 +22,7 @@ export const OPTIONS = {
       "the samples to judge by: test (see --test-on), validation or train, or all (default: validation, and all of other data)",
   },
   "mc-dropout": MC_DROPOUT,
+  tta: TTA,
   sandbox: SANDBOX,
 } as const;
 

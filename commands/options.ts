@@ -45,6 +45,13 @@ export const MC_DROPOUT = {
   help: "drop activations as in training, predict each sample so often, and take the mean and the spread",
 } as const;
 
+export const TTA = {
+  kind: "text",
+  value: "VIEWS",
+  help:
+    "see each picture several times and take the mean: flips (mirrored), five_crop or ten_crop (corners and middle, and mirrored)",
+} as const;
+
 const OF_EVERY_JOB = {
   submit: { kind: "bool", help: "submit the job, and tell its number and what to type next" },
   "dry-run": { kind: "bool", help: "check the numbers, and ask the scheduler whether it would take the job" },

@@ -10,6 +10,7 @@ import {
   PLACE,
   SANDBOX,
   settingsAmong,
+  TTA,
 } from "./options.ts";
 
 export const USAGE = "hpctrain predict CHECKPOINT... --out FILE [--on test | --all] [--no-targets] [FLAGS]";
@@ -40,6 +41,7 @@ export const OPTIONS = {
   },
   probabilities: { kind: "bool", help: "of classes: how probable each is, and not the likeliest alone" },
   "mc-dropout": MC_DROPOUT,
+  tta: TTA,
   members: { kind: "bool", help: "of an ensemble: what each member predicts, beside their mean and spread" },
   sandbox: SANDBOX,
 } as const;

@@ -16,6 +16,7 @@ export const FLOORS: readonly (readonly string[])[] = [
   ["core/models"],
   ["core/data/codecs"],
   ["core/data/arrays"],
+  ["core/data/augment"],
   ["core/data/source"],
   ["core/data/loader"],
   ["core/data/transforms"],

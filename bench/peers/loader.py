@@ -20,6 +20,12 @@ def images(path):
     return datasets.ImageFolder(path, T.Compose([T.ToTensor(), T.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]))
 
 
+def recipe(path):
+    return datasets.ImageFolder(path, v2.Compose([
+        v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), v2.RandAugment(2, 9), v2.PILToTensor(),
+        v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), v2.RandomErasing(0.25)]))
+
+
 class Opened(Dataset):
     """A file that each worker opens for itself, since neither library's handles outlive a fork; its targets are read at once."""
 
@@ -54,7 +60,7 @@ def npz(path):
     return TensorDataset(torch.from_numpy(arrays["x"]), torch.from_numpy(arrays["y"]))
 
 
-SETS = {"mnist": mnist, "imagefolder": images, "hdf5": Hdf5, "netcdf": NetCdf, "npz": npz}
+SETS = {"mnist": mnist, "imagefolder": images, "recipe": recipe, "hdf5": Hdf5, "netcdf": NetCdf, "npz": npz}
 
 
 def loader_of(kind, path, workers):
@@ -101,8 +107,10 @@ def first(make):
 
 
 kind, path, workers, what = sys.argv[1:]
-if kind in ("mnist", "imagefolder"):  # a program imports what it needs
+if kind in ("mnist", "imagefolder", "recipe"):  # a program imports what it needs
     from torchvision import datasets, transforms as T
+    if kind == "recipe":
+        from torchvision.transforms import v2
 elif kind == "hdf5":
     import h5py
 elif kind == "netcdf":

@@ -31,6 +31,7 @@ const HELP = `hpctrain inspect: what is in a checkpoint or a data set, or what b
       --verify          of a checkpoint or packed shards: also compare every checksum (reads all of it)
       --sample N        of data: show this sample, counted from 0, in place of the first ones
       --png FILE        of images and maps: write the first 64, or the one of --sample, as a picture
+      --augment LIST    of images and maps: draw 16 samples, or one 16 times, as training with this list sees them
       --data-type KIND  what kind of data it is, where its name does not say
       --sandbox         ${SANDBOX.help}
 
@@ -92,7 +93,14 @@ export async function inspect(argv: string[]): Promise<number> {
   return 0;
 }
 
-function refuseOfData({ sample, png }: { sample?: string; png?: string }, path: string, as: string): void {
+function refuseOfData(
+  { sample, png, augment }: { sample?: string; png?: string; augment?: string },
+  path: string,
+  as: string,
+): void {
+  if (augment !== undefined) {
+    throw new UserError("usage", `--augment is for data, and ${path} is taken for ${as}.`);
+  }
   if (sample === undefined && png === undefined) return;
   throw new UserError("usage", `--sample and --png are for data, and ${path} is taken for ${as}.`);
 }

@@ -1,6 +1,7 @@
 // `hpctrain inspect` of a data set.
 import { printColoured } from "../../core/base/terminal.ts";
 import { summarise, summaryLines } from "../../core/data/preview/summary.ts";
+import { augmentedPictures } from "../../core/data/preview/augmented.ts";
 import { withPreview } from "../../core/data/open/preview.ts";
 import type { Pictures, Preview } from "../../core/data/preview/preview.ts";
 import { looksPacked, verifyShards } from "../../core/data/shards/index.ts";
@@ -22,11 +23,12 @@ interface DataOptions {
   readonly verify: boolean;
   readonly sample: string | undefined;
   readonly png: string | undefined;
+  readonly augment: string | undefined;
 }
 
 export async function inspectData(
   path: string,
-  { type, json, verify, sample, png }: DataOptions,
+  { type, json, verify, sample, png, augment }: DataOptions,
 ): Promise<void> {
   if (png !== undefined) checkPngName(png);
   const packed = looksPacked(path);
@@ -39,19 +41,21 @@ export async function inspectData(
   const verdict = verify ? verifyShards(path, json) : null;
   await withPreview(path, type, (preview) => {
     const chosen = sample === undefined ? null : sampleNumber(sample, preview);
-    const { pictures } = preview;
-    if (png !== undefined && !pictures) {
-      throw new UserError("usage", `${path} has no images or maps to draw: leave --png out.`);
+    const flag = png !== undefined ? "--png" : augment !== undefined ? "--augment" : null;
+    if (flag !== null && !preview.pictures) {
+      throw new UserError("usage", `${path} has no images or maps to draw: leave ${flag} out.`);
     }
+    const changed = augment === undefined ? null : augmentedPictures(preview.pictures!, augment, chosen);
+    const pictures = changed ?? preview.pictures, drawn = changed ? null : chosen;
     const summary = summarise(preview, chosen);
     if (json) console.log(JSON.stringify(packed ? { ...summary, verified: verify } : summary, null, 2));
     else {
       for (const line of summaryLines(summary)) console.log(line);
-      if (pictures) show(pictures, chosen);
+      if (pictures) show(pictures, drawn);
       if (verdict) console.log(verdict);
     }
     if (png === undefined) return;
-    const count = writeSheet(png, pictures!, chosen);
+    const count = writeSheet(png, pictures!, drawn);
     if (!json) console.log(`Wrote ${formatPlural(count, "sample")} to ${png}`);
   });
 }

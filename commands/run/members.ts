@@ -1,4 +1,6 @@
 // The checkpoints that eval and predict are given: the first has the settings, the others answer beside it.
+import { didYouMean } from "../../core/base/suggest.ts";
+import { VIEWS, type Views } from "../../core/predict/views.ts";
 import { UserError } from "../../core/base/errors.ts";
 import type { EnsembleOptions } from "../../core/predict/load.ts";
 import { resolveSettings, type SettingsRequest } from "../../core/settings/resolve.ts";
@@ -11,7 +13,7 @@ const MOST_PASSES = 100_000;
 export async function membersOf(
   others: readonly string[],
   words: SettingsRequest,
-  options: { readonly "mc-dropout"?: string; readonly members?: boolean },
+  options: { readonly "mc-dropout"?: string; readonly members?: boolean; readonly tta?: string },
 ): Promise<EnsembleOptions> {
   const passes = options["mc-dropout"] === undefined ? 0 : passesIn(options["mc-dropout"]);
   const each = options.members === true;
@@ -26,7 +28,13 @@ export async function membersOf(
     const { config } = await withUserCode(resolveSettings({ ...words, checkpoint: savedConfig(path) }));
     members.push({ path, config });
   }
-  return { others: members, passes, each };
+  return { others: members, passes, each, tta: options.tta === undefined ? null : viewsNamed(options.tta) };
+}
+
+function viewsNamed(text: string): Views {
+  const found = VIEWS.find((name) => name === text.replaceAll("-", "_"));
+  if (found) return found;
+  throw new UserError("usage", `--tta is ${VIEWS.join(", ")}, and not "${text}".${didYouMean(text, VIEWS)}`);
 }
 
 function passesIn(text: string): number {

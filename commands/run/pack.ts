@@ -179,7 +179,7 @@ const OF_TRAINING = [
   ...["normalise", "normalise_targets", "mean", "std", "fill", "mask_channel", "scaling", "softening"],
   ...["anomaly", "climatology", "climatology_channel"],
   ...["mixup", "cutmix", "one_hot"],
-  ...["random_crop", "crop_padding", "flip", "rotate", "stage"],
+  ...["augment", "random_crop", "crop_padding", "flip", "rotate", "stage"],
 ];
 
 /** Images that are not decoded do not depend on these either. */

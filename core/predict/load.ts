@@ -13,7 +13,8 @@ import type { Normalisation, Source } from "../data/source/source.ts";
 import { scaleIn, unscaling } from "../data/transforms/targets.ts";
 import { givenIn } from "../data/transforms/values.ts";
 import { judgedAtOnce } from "../train/batches.ts";
-import { build, type Built } from "../train/build.ts";
+import { build, type Built, openedFor } from "../train/build.ts";
+import { uncropped, type View, type Views, viewsOf } from "./views.ts";
 import { createOnDevice } from "../train/fed_model.ts";
 import { type Answers, savedAnswers, savedClimatology, withOwnStatistics } from "../train/data_facts.ts";
 import { loaderThreads, type openDevice } from "../train/device.ts";
@@ -38,6 +39,8 @@ export interface EnsembleOptions {
   readonly passes: number;
   /** Each member's answer is wanted, too. */
   readonly each: boolean;
+  /** Each member sees each sample in several ways (--tta). */
+  readonly tta?: Views | null;
 }
 
 interface EvaluationOptions extends ReturnType<typeof openDevice> {
@@ -55,14 +58,20 @@ export async function loadForEvaluation(
   file: CheckpointFile,
   options: EvaluationOptions,
 ): Promise<Evaluated> {
-  const { config, resolved, device, answers, silent, unsplit, sharing } = options;
+  const { config, resolved, device, answers, silent, unsplit, sharing, ensemble } = options;
   await loadDataReader(config.data);
   const climatology = savedClimatology(file.root);
   const built = build(config, device, 1, { answers, silent, unsplit, climatology });
-  const { data, model, channelsLast } = built;
+  const { model, channelsLast } = built;
+  const tta = ensemble?.tta ?? null;
+  const wide = tta === null || tta === "flips" ? null : uncropped(tta, config.data);
+  const data = wide
+    ? openedFor({ ...config, data: wide.data }, { answers, silent, unsplit, climatology })
+    : built.data;
+  const views = tta && viewsOf(tta, data.train, wide?.side ?? 0);
   const { root, averaged } = judgedWeights(file.root);
   loadWeights(model.root.stateDict(), root, file.path);
-  const pass = withEnsemble(built, file, options);
+  const pass = withEnsemble(built, file, options, views ?? [AS_IT_IS]);
   const batchSize = judgedAtOnce(config.training, built.pass.patches, data.train);
   return {
     ...{ data, pass, averaged, batchSize },
@@ -80,8 +89,9 @@ function withEnsemble(
   { data, model, pass }: Built,
   file: CheckpointFile,
   { config, device, ensemble }: EvaluationOptions,
+  views: readonly View[],
 ): Built["pass"] {
-  if (!ensemble || (ensemble.others.length === 0 && ensemble.passes === 0)) return pass;
+  if (!ensemble || (ensemble.others.length === 0 && ensemble.passes === 0 && views.length === 1)) return pass;
   const { others, passes, each } = ensemble;
   const first = { path: file.path, config, root: file.root };
   const members = others.map(({ path, config: given }): EnsembleMember => {
@@ -95,8 +105,18 @@ function withEnsemble(
   });
   const sampling = { passes, each, seed: config.training.seed };
   const one = { model: wholeMaps(model, pass.patches ?? null), input: null };
-  const all = ensembleOf([one, ...members], pass.loss, data.train.facts, sampling);
+  const seeing = [one, ...members].flatMap((member) => views.map((view) => seenBy(member, view)));
+  const all = ensembleOf(seeing, pass.loss, data.train.facts, sampling);
   return { ...pass, ...all, patches: null };
+}
+
+const AS_IT_IS: View = { input: null };
+
+/** A member looks at a batch in one way; its own statistics come last, and its own scale first. */
+function seenBy({ model, input, output }: EnsembleMember, view: View): EnsembleMember {
+  const then = <T>(first: ((x: T) => T) | null | undefined, next: ((x: T) => T) | null | undefined) =>
+    first && next ? (x: T) => next(first(x)) : first ?? next ?? null;
+  return { model, input: then(view.input, input), output: then(output, view.output) };
 }
 
 interface Checkpoint {
@@ -109,7 +129,7 @@ const HARMLESS: readonly string[] = [
   ...["num_workers", "stage", "in_memory", "prefetch_mib", "shuffle", "sampling", "bad_samples"],
   ...["train_samples", "val_samples", "validation_split", "split", "folds", "fold"],
   ...["validate_on", "test_on", "validation_path", "test_path"],
-  ...["flip", "rotate", "mixup", "cutmix", "crop_padding"],
+  ...["augment", "flip", "rotate", "mixup", "cutmix", "crop_padding"],
   ...["patch", "patch_overlap", "patches_per_sample", "vectors"],
 ];
 

@@ -4,6 +4,7 @@ import { requireGrad } from "../../ffi/autograd.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
 import { openData, type Opened } from "../data/open/open.ts";
+import { movingStep, withWords } from "../data/transforms/steps.ts";
 import { UserError } from "../base/errors.ts";
 import { createLoss, type Loss, unweighted } from "../models/losses.ts";
 import type { Model } from "../models/model.ts";
@@ -68,25 +69,8 @@ export function build(
   if (amp === "fp16" && device === "cpu") {
     throw new UserError("usage", "--amp fp16 needs a GPU: on a CPU use --amp bf16 or --amp off.");
   }
-  const { quiet, json } = config.output;
-  const plain = plainData !== null, { answers = null, silent = false, unsplit = false } = plainData ?? {};
-  const data = withAnswers(
-    openData(
-      config.data,
-      {
-        ...training,
-        plain,
-        learns: !plain,
-        withoutTargets: silent,
-        unsplit,
-        climatology: plainData?.climatology,
-        savedScale,
-      },
-      config.model,
-      quiet || json,
-    ),
-    answers,
-  );
+  const plain = plainData !== null, silent = plainData?.silent ?? false;
+  const data = openedFor(config, plainData, savedScale);
   const patches = patchesIn(config), facts = ofPatches(data.train.facts, patches);
   if (patches && training.loss_weight !== "" && !plain) {
     throw unweighable(training.loss_weight, config.data.patch);
@@ -117,7 +101,7 @@ export function build(
     batch: training.batch_size,
     samples: [data.train.length, ...(data.val ? [data.val.length] : [])],
     syncBn: training.sync_bn && ranks > 1,
-    changes: changesOf(config.data, data.normalisation !== null),
+    changes: changesOf(withWords(config.data), data.normalisation !== null),
   });
   const trained = plain ? allParameters(model) : chooseParameters(model, config);
   const whole = needsWholeGradient(training, amp) ||
@@ -177,9 +161,26 @@ const unweighable = (weight: string, patch: string): UserError =>
   );
 
 /** Weights stay where they are: a row that is mirrored left to right keeps its latitude, and nothing else does. */
-function refuseTurned(weight: string, { flip, rotate }: Config["data"]): void {
+/** The data of a run; `plain` is only looked at. */
+export function openedFor(
+  { data, training, model, output: { quiet, json } }: Config,
+  plain: PlainData | null,
+  savedScale: SavedScale | null = null,
+): Opened {
+  const { answers = null, silent = false, unsplit = false, climatology } = plain ?? {};
+  const asked = { plain: plain !== null, learns: plain === null, withoutTargets: silent, unsplit };
+  return withAnswers(
+    openData(data, { ...training, ...asked, climatology, savedScale }, model, quiet || json),
+    answers,
+  );
+}
+
+function refuseTurned(weight: string, { flip, rotate, augment }: Config["data"]): void {
+  const moving = movingStep(augment, isOfLatitude(weight) ? ["horizontal_flip"] : []);
   const moved = rotate
     ? "--rotate"
+    : moving
+    ? `"${moving.text}" of --augment`
     : flip === "both" || (flip === "horizontal" && !isOfLatitude(weight))
     ? `--flip ${flip}`
     : null;

@@ -5,6 +5,7 @@ import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { gatheredRows } from "../data/loader/gathered.ts";
 import { type BatchRows, batchRows, openLoader } from "../data/loader/loader.ts";
 import { partsOf, partsOfShards } from "../data/source/order.ts";
+import { isMixing } from "../data/transforms/steps.ts";
 import type { Sampling } from "../data/source/sampling.ts";
 import {
   type Batch,
@@ -427,7 +428,7 @@ export function partsOfEpoch(
 ): () => readonly Part[] | null {
   const samples = sampling.of(epoch);
   const { rank, world } = ranks?.team ?? { rank: 0, world: 1 };
-  const mixing = data.mixup > 0 || data.cutmix > 0;
+  const mixing = isMixing(data);
   let fed = first;
   return () => {
     if (fed >= plan.stepsPerEpoch) return null;

@@ -1,7 +1,7 @@
 // The machine's libturbojpeg decodes JPEG where there is one; else our own vector code takes most files, and
 // libjpeg-turbo as WebAssembly the rest. All give Pillow's bits.
 import { BadSample } from "../arrays/rows.ts";
-import type { Stored } from "../source/resize.ts";
+import type { Stored } from "../augment/resize.ts";
 import { TJFLAG_LIMITSCANS, TJPF, type TurboJpeg } from "../../../ffi/codecs.ts";
 import { jpeg } from "../../../deps/codecs.js";
 import { cutOff, type JpegHeader, refuseScans, type ReusedBuffer } from "./header.ts";

@@ -6,8 +6,9 @@ import { constant } from "../../../ffi/make.ts";
 import { div, toDtype } from "../../../ffi/ops.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
+import { listOf, setsSize, shapeAfter } from "../augment/list.ts";
 import { BadSample } from "../arrays/rows.ts";
-import { resizedSize } from "../source/resize.ts";
+import { resizedSize } from "../augment/resize.ts";
 import type { Batch, ThreadedParts } from "../source/source.ts";
 import { USUAL } from "../transforms/values.ts";
 import type { Sized } from "./listing.ts";
@@ -27,9 +28,14 @@ export function sizes(sizeAt: (index: number) => Sized, indices: Int32Array, dat
     }
   }
   const [first] = looked;
+  const list = listOf(data.augment), listed = setsSize(list) ? list!.steps : null;
   const cropped = data.centre_crop > 0 || data.random_crop > 0;
   const comesOut = ({ width, height }: Sized) =>
-    data.resize > 0 ? resizedSize([height, width], data.resize).join() : `${height},${width}`;
+    listed
+      ? String(shapeAfter(listed, [3, height, width]))
+      : data.resize > 0
+      ? resizedSize([height, width], data.resize).join()
+      : `${height},${width}`;
   const other = looked.find((one) => comesOut(one) !== comesOut(first));
   if (other && !cropped) throw mixed(first, other, data.resize);
   const one = looked.every(({ width, height }) => width === first.width && height === first.height);

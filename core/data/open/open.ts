@@ -128,6 +128,7 @@ export const asStored = (data: Config["data"]): Config["data"] => ({
   anomaly: [],
   climatology_channel: false,
   scaling: "none",
+  augment: "",
   random_crop: 0,
   patch: "",
   crop_padding: 0,

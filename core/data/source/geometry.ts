@@ -12,7 +12,11 @@ import {
   resizedSize,
   type Stored,
   type Target,
-} from "./resize.ts";
+} from "../augment/resize.ts";
+import { type Draw, Room } from "../augment/sample.ts";
+import { openSteps, type Steps } from "../augment/run.ts";
+import { shapeAfter as shapeAfterSteps } from "../augment/list.ts";
+import { type Components, type Turn, turnBy, turnComponents } from "./vectors.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 import type { Patches } from "../../models/patches.ts";
 
@@ -30,7 +34,18 @@ export interface Geometry {
   readonly patch?: Patch | null;
   /** Channels that are components of vectors. */
   readonly vectors?: Components | null;
+  /** The steps of --augment come last. */
+  readonly list?: Steps | null;
 }
+
+export const AS_IT_IS: Geometry = {
+  resize: 0,
+  centreCrop: 0,
+  randomCrop: 0,
+  padding: 0,
+  flip: "none",
+  rotate: false,
+};
 
 interface Patch {
   readonly height: number;
@@ -52,6 +67,7 @@ export const PLACES = 6;
 const drawAgain = (draw: Draw, attempt: number): Draw =>
   attempt === 0 ? draw : (k) => draw(k <= LEFT ? AGAIN + 2 * (attempt - 1) + k : k);
 
+/** A list of steps comes behind all that. */
 const asItIs = (plan: Geometry) =>
   !(plan.resize || plan.centreCrop || plan.randomCrop || plan.rotate || plan.patch || plan.flip !== "none");
 
@@ -63,7 +79,12 @@ export function sampleShape(plan: Geometry, stored: readonly number[], where: st
         "add --random-crop, or leave --crop-padding out.",
     );
   }
-  if (asItIs(plan)) return [...stored];
+  if (asItIs(plan) && !plan.list) return [...stored];
+  if (stored.length === 2 && plan.list && asItIs(plan)) {
+    const after = shapeAfterSteps(plan.list.steps, [1, stored[0], stored[1]]);
+    if (typeof after === "string") throw new UserError("usage", `--augment: a sample of ${where} ${after}.`);
+    return after.slice(1);
+  }
   if (stored.length !== 3) {
     throw new UserError(
       "usage",
@@ -76,7 +97,10 @@ export function sampleShape(plan: Geometry, stored: readonly number[], where: st
   const [channels, height, width] = stored;
   const problem = misfit(plan, [height, width]);
   if (problem) throw new UserError("usage", `${where}: a sample here ${problem}.`);
-  return [channels, ...outcome(plan, [height, width])];
+  const size = outcome(plan, [height, width]);
+  const after = plan.list ? shapeAfterSteps(plan.list.steps, [channels, ...size]) : [channels, ...size];
+  if (typeof after === "string") throw new UserError("usage", `--augment: a sample of ${where} ${after}.`);
+  return [...after];
 }
 
 function flagsOf(plan: Geometry): string {
@@ -87,6 +111,7 @@ function flagsOf(plan: Geometry): string {
     plan.patch && "--patch",
     plan.flip !== "none" && "--flip",
     plan.rotate && "--rotate",
+    plan.list && "--augment",
   ].filter(Boolean);
   return flags.join(", ").replace(/, ([^,]*)$/, " and $1");
 }
@@ -134,6 +159,7 @@ export function openGeometry(
   plan: Geometry,
   shape: readonly number[],
 ): (stored: Stored, into: SampleNumbers, draw: Draw | null) => void {
+  if (plan.list) return openListed(plan, plan.list, shape);
   const resample = openResize();
   const same = asItIs(plan);
   return (stored, into, draw) => {
@@ -170,6 +196,27 @@ export function openGeometry(
     if (rows < height || columns < width) into.fill(zeroOf(into) as never);
     copyPlanes(seen, into, { ...target, start: target.start + below * target.row + beside * target.column });
     turnVectors(plan, into, height * width, draw);
+  };
+}
+
+type Arrange = ReturnType<typeof openGeometry>;
+
+/** The settings before the list may leave samples in several sizes. */
+function openListed(plan: Geometry, list: Steps, shape: readonly number[]): Arrange {
+  const before = { ...plan, list: null }, same = asItIs(before);
+  const steps = openSteps(list, shape), room = new Room(), first = new Map<string, Arrange>();
+  return (stored, into, draw) => {
+    let seen = stored;
+    if (!same) {
+      const found = shapeAfter(before, false, stored.shape), key = String(found);
+      if (!first.has(key)) first.set(key, openGeometry(before, found));
+      const data = room.beside(stored.data, found.reduce((product, side) => product * side, 1));
+      first.get(key)!(stored, data, draw);
+      seen = { data, shape: found };
+    }
+    const sample = steps(seen, draw);
+    sample.writeTo(into);
+    if (plan.vectors) turnBy(into, sample.height * sample.width, plan.vectors, sample.turn);
   };
 }
 
@@ -315,49 +362,6 @@ function turned([height, width]: ImageSize, plan: Geometry, draw: Draw | null): 
   }
   const at = ([r, c]: readonly number[]) => r * width + c;
   return { start: at(origin), plane: height * width, row: at(row), column: at(column) };
-}
-
-/** `draw(k)` is uniform in [0, 1), the same for a sample and epoch in every thread. */
-export type Draw = (k: number) => number;
-
-/** Channels of the components along a map's rows (u, from left to right) and across them (v). */
-export type Pair = readonly [u: number, v: number];
-
-interface Components {
-  readonly pairs: readonly Pair[];
-  /** 1 where v points to later rows, as u points to later columns; -1 where it points to earlier ones. */
-  readonly sense: 1 | -1;
-}
-
-/** @internal */
-export interface Vectors {
-  readonly input: readonly Pair[];
-  readonly target: readonly Pair[];
-  readonly sense: Components["sense"];
-}
-
-/** How a map was changed: mirrored left to right, then upside down, then turned against the clock. */
-export interface Turn {
-  readonly mirrored: boolean;
-  readonly upsideDown: boolean;
-  /** Quarters of a turn. */
-  readonly quarters: number;
-}
-
-/** The maps are turned already, each channel in a plane of so many numbers; components follow. */
-function turnComponents(maps: SampleNumbers, plane: number, { pairs, sense }: Components, turn: Turn): void {
-  let u = [turn.mirrored ? -1 : 1, 0], v = [0, turn.upsideDown ? -1 : 1];
-  for (let i = 0; i < turn.quarters; i++) [u, v] = [v.map((x) => sense * x), u.map((x) => -sense * x)];
-  const swapped = u[0] === 0, ofU = u[0] + u[1], ofV = v[0] + v[1];
-  if (!swapped && ofU === 1 && ofV === 1) return;
-  const numbers = maps as Float32Array;
-  for (const [first, second] of pairs) {
-    for (let a = first * plane, b = second * plane, end = a + plane; a < end; a++, b++) {
-      const x = numbers[a], y = numbers[b];
-      numbers[a] = ofU * (swapped ? y : x);
-      numbers[b] = ofV * (swapped ? x : y);
-    }
-  }
 }
 
 export const patchOf = ({ height, width, wraps }: Patches): Patch => ({ height, width, wraps, unit: 1 });

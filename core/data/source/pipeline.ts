@@ -2,22 +2,27 @@
 // random numbers are functions of (seed, epoch, sample).
 import { key, uniform } from "../../base/random.ts";
 import { BadSample } from "../arrays/rows.ts";
-import { type Beside, type Draw, openGeometry, openPlaces } from "./geometry.ts";
+import { AS_IT_IS, type Beside, openGeometry, openPlaces } from "./geometry.ts";
+import { type Draw, FIRST_DRAW } from "../augment/sample.ts";
 import { type NearestFill, openReader, openWholeReader, type Threaded, type WholeReader } from "./reader.ts";
 import { finiteWords, numbersOf, type SampleNumbers } from "../arrays/numbers.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 
-const DRAWS = 16;
+/** Steps of --augment have draws of their own, behind those of the geometry. */
+const DRAWS = FIRST_DRAW, DRAWS_OF_STEPS = 2 ** 20;
 
 /** Null makes no random choices; the numbers are valid until the next call. */
 export function drawsOf(seed: number | null): (sample: number, epoch: number) => Draw | null {
   if (seed === null) return () => null;
   let of = -1, now = 0;
-  let at = (_: number) => 0;
-  const draw: Draw = (k) => at(now * DRAWS + k);
+  let at = (_: number) => 0, ofSteps = at;
+  const draw: Draw = (k) => k < DRAWS ? at(now * DRAWS + k) : ofSteps(now * DRAWS_OF_STEPS + k);
   return (sample, epoch) => {
-    if (epoch !== of) at = uniform(key(seed, "augment", of = epoch));
+    if (epoch !== of) {
+      at = uniform(key(seed, "augment", of = epoch));
+      ofSteps = uniform(key(seed, "transforms", epoch));
+    }
     now = sample;
     return draw;
   };
@@ -174,15 +179,6 @@ function openBeside({ target: { shape } }: Threaded, beside: Beside) {
       arrange({ data, shape: map }, numbersOf(dtype, into), draw),
   };
 }
-
-const AS_IT_IS = {
-  resize: 0,
-  centreCrop: 0,
-  randomCrop: 0,
-  padding: 0,
-  flip: "none",
-  rotate: false,
-} as const;
 
 /** With `missing` a NaN is a missing point, and only infinity is bad. */
 function finiteCheck(dtype: DType, missing = false): (row: SampleNumbers, path?: string) => void {

@@ -55,6 +55,7 @@ export function rolloutRows(
   }
   const conflicts = Object.entries({
     "--patch": data.patch !== "",
+    "--augment": data.augment !== "",
     "--mixup": data.mixup > 0,
     "--cutmix": data.cutmix > 0,
     "--fill climatology or nearest": ["climatology", "nearest"].includes(data.fill.join()),

@@ -7,7 +7,7 @@ import type { Facts } from "../../models/model.ts";
 import type { Grid, GridVariable } from "../arrays/grid.ts";
 import type { Field, ReaderSpec, Threaded } from "./reader.ts";
 import type { Baselines, Climate } from "./climate.ts";
-import type { Vectors } from "./geometry.ts";
+import type { Vectors } from "./vectors.ts";
 import { openPipeline, type Pipeline } from "./pipeline.ts";
 
 /** Numbers of samples. */

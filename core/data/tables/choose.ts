@@ -10,7 +10,7 @@ import type { DataRequest } from "../format.ts";
 import { isExported } from "../../models/user/file.ts";
 import { climateWanted } from "../source/climate.ts";
 import { withoutSplitColumns } from "./splits.ts";
-import type { Pair, Vectors } from "../source/geometry.ts";
+import type { Pair, Vectors } from "../source/vectors.ts";
 
 interface Chosen<C extends Column = Column> {
   readonly features: readonly C[];

@@ -15,8 +15,9 @@ import { lossOfOwnValues } from "../../settings/losses.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { cropped } from "./crop.ts";
-import { type Geometry, patchOf } from "../source/geometry.ts";
-import { inputsOf, modelShape, valuedBy } from "./inputs.ts";
+import { AS_IT_IS, type Geometry, patchOf } from "../source/geometry.ts";
+import { inputsOf, modelShape, storedFields, valuedBy } from "./inputs.ts";
+import { type Listed, listed, withGaps, withWords } from "./steps.ts";
 import { valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
 import type { Threaded } from "../source/reader.ts";
@@ -106,15 +107,17 @@ interface Settings extends Partial<Pick<ScaleRequest, "byDefault" | "saved">> {
 const MOST_NUMBERS = 2 ** 28;
 
 /** Only training samples are random. */
-export function transformed(given: Pair, settings: Settings): Transformed {
+export function transformed(given: Pair, asked: Settings): Transformed {
+  const settings = { ...asked, data: withWords(asked.data) };
   const { seed, plain, rows = null, silent = false, epochs = 1 } = settings;
   const { loss = "auto", byDefault = false, saved = null } = settings;
   const chosen = chooseScale(settings.data, given.train, { loss, byDefault, saved }),
     { data, choice } = chosen;
   const notes: string[] = [...chosen.notes];
   const most = (of: "inputs" | "targets") => chosen.unasked[of] ? MOST_NUMBERS : Infinity;
-  const pair = anomaliesOf(given, data, notes);
-  const cut = cutterOf(pair.train, data, settings);
+  const list = listed(data, notes);
+  const pair = gapsOf(anomaliesOf(given, data, notes), list);
+  const cut = cutterOf(pair.train, data, settings, list);
   const uncut = (source?: Source | null) => source ? cut(source, null) : null;
   const train = cut(pair.train, plain ? null : seed), val = uncut(pair.val), test = uncut(pair.test);
   const inputs = inputsOf(
@@ -175,6 +178,14 @@ function anomaliesOf({ train, val, test }: Pair, data: Config["data"], notes: st
   return pair;
 }
 
+/** Turned and padded maps have missing points. */
+function gapsOf({ train, val, test }: Pair, { train: steps }: Listed): Pair {
+  const gaps = (source: Source) => withGaps(source, steps, () => storedFields(source).input);
+  return steps.length === 0
+    ? { train, val, test }
+    : { train: gaps(train), val: val && gaps(val), test: test && gaps(test) };
+}
+
 /** Means have the data's own places, which crops and turns would leave. */
 function checkClimate(wanted: string, data: Config["data"], source: Source): void {
   const { climate, name } = source;
@@ -184,7 +195,7 @@ function checkClimate(wanted: string, data: Config["data"], source: Source): voi
   }
   if (
     data.resize || data.centre_crop || data.random_crop || data.crop_padding || data.rotate ||
-    data.flip !== "none"
+    data.flip !== "none" || data.augment !== ""
   ) {
     throw refuse(
       "compares each point with its own mean, so maps can't be cropped, resized, flipped or turned",
@@ -208,15 +219,16 @@ function cutterOf(
   { folded, name, vectors }: Source,
   data: Config["data"],
   { patches = null, ignored = NaN, plain }: Settings,
+  list: Listed,
 ): Cut {
   const plan = planOf(data, patches);
-  if (folded && plan && (plan.rotate || plan.flip !== "none")) {
+  if (folded && plan && (plan.rotate || plan.flip !== "none" || list.train.length > 0)) {
     throw new UserError(
       "usage",
       `${name}: ${folded.join(", ")} ${
         folded.length === 1 ? "is" : "are"
       } finer than the maps, so the points within ` +
-        "each pixel are channels, which --flip and --rotate don't turn: leave those out.",
+        "each pixel are channels, which --flip, --rotate and --augment don't turn: leave those out.",
     );
   }
   if (data.vectors.length > 0 && !vectors && !plain) {
@@ -225,9 +237,15 @@ function cutterOf(
       `--vectors ${data.vectors.join(",")} names variables or columns, and ${name} has none: leave it out.`,
     );
   }
-  const times = patches ? data.patches_per_sample : 1;
-  return (source, seed) =>
-    plan === null || patches && seed === null ? source : cropped(source, plan, seed, { ignored, times });
+  const times = (patches ? data.patches_per_sample : 1) * list.repeats;
+  // Training's samples get their size from the list, where it has one for them.
+  const before = list.sized ? planOf({ ...data, resize: 0, centre_crop: 0 }, patches) : plan;
+  return (source, seed) => {
+    if (patches && seed === null) return source;
+    const [own, steps] = seed === null ? [plan, list.still] : [before, list.train];
+    if (own === null && steps.length === 0 && (seed === null || times === 1)) return source;
+    return cropped(source, own ?? AS_IT_IS, seed, { ignored, times: seed === null ? 1 : times, steps });
+  };
 }
 
 function mixedBy(

@@ -17,21 +17,27 @@ import {
   sampleShape,
 } from "../source/geometry.ts";
 import { storedFields } from "./inputs.ts";
+import { checkSteps, inputSteps, targetSteps } from "./steps.ts";
+import type { Step } from "../augment/list.ts";
 
 interface Cut {
   readonly ignored: number;
   /** So many patches of each sample are samples of their own. */
   readonly times: number;
+  /** They are --augment's; without a list there are none. */
+  readonly steps: readonly Step[];
 }
 
 export function cropped(
   source: Source,
-  plan: Geometry,
+  given: Geometry,
   seed: number | null,
-  { ignored, times }: Cut,
+  { ignored, times, steps }: Cut,
 ): Source {
   const { threaded } = source;
   const fields = storedFields(source), stored = fields.input;
+  checkSteps(steps, source, stored);
+  const plan = steps.length > 0 ? { ...given, list: inputSteps(steps, source, stored) } : given;
   const shape = sampleShape(plan, stored.shape, source.name);
   if (plan.resize > 0 && (stored.dtype === "f16" || stored.dtype === "bf16")) {
     throw new UserError(
@@ -43,7 +49,7 @@ export function cropped(
   const facts = { ...source.facts, input: { ...source.facts.input, shape } };
   const { vectors = null } = source;
   const ownPlan = { ...plan, vectors: vectors && { pairs: vectors.input, sense: vectors.sense } };
-  const beside = besideOf(source, fields, plan, ignored);
+  const beside = besideOf(source, fields, plan, { ignored, steps });
   const after = beside && sampleShape(beside.plan, beside.map, source.name);
   const sized = <F extends Field>(field: F): F =>
     after ? { ...field, shape: [...field.shape.slice(0, -2), ...after.slice(-2)] } : field;
@@ -133,7 +139,7 @@ function besideOf(
   { name, threaded, vectors = null, facts: { task } }: Source,
   { input, target }: Pick<Threaded, "input" | "target">,
   plan: Geometry,
-  ignored: number,
+  { ignored, steps }: Pick<Cut, "ignored" | "steps">,
 ): Beside | null {
   const perPixel = task === "segmentation" && target.shape.length === 2;
   const refuse = (why: string) =>
@@ -158,7 +164,12 @@ function besideOf(
   if (plan.resize > 0 && perPixel) throw refuse("classes of pixels can't be resized: leave --resize out");
   if (plan.padding > 0) throw refuse("--crop-padding would make up targets of 0: leave it out");
   const map = perPixel ? [1, ...target.shape] : target.shape;
-  const turning = { ...plan, vectors: vectors && { pairs: vectors.target, sense: vectors.sense } };
+  if (k !== 1 && plan.list) throw refuse("finer than the inputs, which --augment can't change beside them");
+  const turning = {
+    ...plan,
+    vectors: vectors && { pairs: vectors.target, sense: vectors.sense },
+    list: plan.list && targetSteps(steps, target, { perPixel, ignored, name }),
+  };
   return { map, plan: finer(turning, k), dtype: target.dtype, ignored };
 }
 

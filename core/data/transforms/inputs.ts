@@ -143,7 +143,7 @@ function measuredOf(
   data: Config["data"],
   { quiet, most = Infinity }: { readonly quiet: boolean; readonly most?: number },
 ) {
-  const { anomaly, climatology, sel, resample, coarsen, sample_dim } = data;
+  const { anomaly, climatology, sel, resample, coarsen, sample_dim, augment } = data;
   const scaled = valuesOf(data, train.input.shape, null), { count, at } = spreadOver(train, most);
   const batch = (ids: Int32Array) => {
     const { input, target } = batchOf(train, plainPart(ids.map(at)));
@@ -157,6 +157,7 @@ function measuredOf(
       ...(sel.length > 0 && { sel }),
       ...(resample !== "" && { resample }),
       ...(coarsen.length > 0 && { coarsen }),
+      ...(augment !== "" && { augment }),
       ...(sample_dim !== "" && { sample_dim }), // what was measured without it is still known
       ...(count < train.length && { spread: count }),
     },

@@ -364,6 +364,12 @@ export const data = {
       "pairs of features or targets that are components of vectors, along longitude (x) and latitude (y): u10,v10; they " +
       "change signs and places where maps are mirrored or turned",
   }),
+  augment: text("", {
+    flag: "augment",
+    empty: "off",
+    help:
+      "transforms of training samples, by torchvision's names: random_resized_crop(224), horizontal_flip, rand_augment(2, 9)",
+  }),
   mixup: float(0, {
     min: 0,
     max: 100,

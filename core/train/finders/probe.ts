@@ -1,6 +1,7 @@
 // A model that takes a few training steps and is thrown away: nothing is saved, and no run's weights change.
 import { type Device, scope } from "../../../ffi/tensor.ts";
 import { partsOf } from "../../data/source/order.ts";
+import { isMixing } from "../../data/transforms/steps.ts";
 import { openSampling } from "../../data/source/sampling.ts";
 import type { Config } from "../../settings/settings.ts";
 import { planBatches } from "../batches.ts";
@@ -60,7 +61,7 @@ export function openProbe(
     lanes: lanesOf(built, config, plan, 1).slice(0, 1),
   };
   const feed = openFeed({ device, channelsLast: built.channelsLast, loss: pass.loss, threads });
-  const supply = feed.of(train), mixing = data.mixup > 0 || data.cutmix > 0;
+  const supply = feed.of(train), mixing = isMixing(data);
   let taken = 0;
   const beginEpoch = (epoch: number) => {
     const order = sampling.of(epoch);

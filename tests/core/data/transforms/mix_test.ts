@@ -2,15 +2,8 @@
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { order, partsOf } from "../../../../core/data/source/order.ts";
 import type { Batch, Part } from "../../../../core/data/source/source.ts";
-import {
-  boxOf,
-  drawnMix,
-  mix,
-  mixer,
-  type Mixing,
-  oneHot,
-  symmetricBeta,
-} from "../../../../core/data/transforms/mix.ts";
+import { boxOf, drawnMix, mix, mixer, type Mixing, oneHot } from "../../../../core/data/transforms/mix.ts";
+import { symmetricBeta } from "../../../../core/data/augment/beta.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import type { Facts } from "../../../../core/models/model.ts";
 import { key, uniform } from "../../../../core/base/random.ts";

@@ -17,9 +17,19 @@ interface ResizeWindow {
 }
 
 /** The result is overwritten by the next call. */
-export function openResize(): (from: Planes, size: ImageSize, wanted: ResizeWindow) => Planes {
+export function openResize(): (
+  from: Planes,
+  size: ImageSize,
+  wanted: ResizeWindow,
+  kernel?: KernelName,
+) => Planes {
   let between: SampleNumbers = new Uint8Array(0), result: SampleNumbers = between;
-  return ({ data, starts, height, width, row, column }, size, { top, left, rows, columns }) => {
+  return (
+    { data, starts, height, width, row, column },
+    size,
+    { top, left, rows, columns },
+    name = "bilinear",
+  ) => {
     if (data instanceof BigInt64Array || data instanceof BigUint64Array) {
       throw new BadSample(
         "",
@@ -27,8 +37,8 @@ export function openResize(): (from: Planes, size: ImageSize, wanted: ResizeWind
       );
     }
     const bytes = data instanceof Uint8Array;
-    const down = filterOf(height, size[0], top, rows, bytes);
-    const across = filterOf(width, size[1], left, columns, bytes);
+    const down = filterOf(height, size[0], top, rows, bytes, KERNELS[name]);
+    const across = filterOf(width, size[1], left, columns, bytes, KERNELS[name]);
     // Bytes are rounded between the passes, so the order matters: it is Pillow 13's.
     const rowsFirst = size[0] < height && 2 * (width - size[1]) < height - size[0];
     const [one, two] = rowsFirst ? [down, across] : [across, down];
@@ -38,19 +48,45 @@ export function openResize(): (from: Planes, size: ImageSize, wanted: ResizeWind
     result = roomIn(result, data.constructor as Kind, starts.length * plane2);
     const source = { data, starts: starts.map((start) => start + first * next), along, across: next };
     const length = one.from.length;
-    const middle = { data: between, starts: starts.map((_, i) => i * plane1), along: 1, across: length };
+    // Bicubic weights may be negative: such bytes are clamped as they are stored.
+    const stored = (numbers: SampleNumbers) => bytes && name === "bicubic" ? clamped(numbers) : numbers;
+    const middle = {
+      data: stored(between),
+      starts: starts.map((_, i) => i * plane1),
+      along: 1,
+      across: length,
+    };
     filter(one, 0, lines, source, middle);
     const target = {
-      data: result,
+      data: stored(result),
       starts: starts.map((_, i) => i * plane2),
       along: rowsFirst ? 1 : columns,
       across: rowsFirst ? columns : 1,
     };
-    filter(two, first, length, { ...middle, along: length, across: 1 }, target);
+    filter(two, first, length, { ...middle, data: between, along: length, across: 1 }, target);
     const { starts: planes } = target;
     return { data: result, starts: planes, height: rows, width: columns, row: columns, column: 1 };
   };
 }
+
+export type KernelName = "bilinear" | "bicubic";
+
+interface Kernel {
+  /** So many pixels on either side count where an image keeps its size. */
+  readonly support: number;
+  readonly at: (distance: number) => number;
+}
+
+const KERNELS: Readonly<Record<KernelName, Kernel>> = {
+  bilinear: { support: 1, at: (x) => Math.max(0, 1 - x) },
+  bicubic: {
+    support: 2,
+    at: (x) => x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? -0.5 * (((x - 5) * x + 8) * x - 4) : 0,
+  },
+};
+
+const clamped = ({ buffer, byteOffset, length }: SampleNumbers): SampleNumbers =>
+  new Uint8ClampedArray(buffer as ArrayBuffer, byteOffset, length) as unknown as Uint8Array;
 
 type Kind = new (length: number) => SampleNumbers;
 
@@ -73,8 +109,18 @@ interface Filter {
 const BITS = 22, ROUND = 1 << (BITS - 1);
 
 /** The order of operations is Pillow's, so weights have its bits. Pixels begin at `start` of `to`. */
-function filterOf(size: number, to: number, start: number, count: number, fixed: boolean): Filter {
-  const scale = size / to, reach = Math.max(scale, 1), most = 2 * Math.ceil(reach) + 1;
+function filterOf(
+  size: number,
+  to: number,
+  start: number,
+  count: number,
+  fixed: boolean,
+  kernel: Kernel,
+): Filter {
+  const scale = size / to,
+    stretch = Math.max(scale, 1),
+    reach = kernel.support * stretch,
+    most = 2 * Math.ceil(reach) + 1;
   const from = new Int32Array(count), taps = new Int32Array(count);
   const weights = fixed ? new Int32Array(count * most) : new Float64Array(count * most);
   const exact = new Float64Array(most);
@@ -84,12 +130,12 @@ function filterOf(size: number, to: number, start: number, count: number, fixed:
     taps[i] = Math.min(size, Math.trunc(centre + reach + 0.5)) - from[i];
     let sum = 0;
     for (let k = 0; k < taps[i]; k++) {
-      exact[k] = Math.max(0, 1 - Math.abs((k + from[i] - centre + 0.5) * (1 / reach)));
+      exact[k] = kernel.at(Math.abs((k + from[i] - centre + 0.5) * (1 / stretch)));
       sum += exact[k];
     }
     for (let k = 0; k < taps[i]; k++) {
       const weight = exact[k] / sum;
-      weights[i * most + k] = fixed ? Math.trunc(weight * (1 << BITS) + 0.5) : weight;
+      weights[i * most + k] = fixed ? Math.trunc(weight * (1 << BITS) + (weight < 0 ? -0.5 : 0.5)) : weight;
     }
   }
   return { from, taps, weights, most, widest: taps.reduce((a, b) => Math.max(a, b), 0) };
