@@ -2,6 +2,7 @@
 // out what changes nothing.
 import { type Kind, type Node, POINTWISE, type Pointwise, type Ref, type TensorOrigin } from "./graph.ts";
 import { fold } from "./fold.ts";
+import { turnedGelu } from "./turned_gelu.ts";
 
 export type Shape = readonly number[];
 
@@ -30,6 +31,8 @@ const TRUTHS: ReadonlySet<string> = new Set(["lt", "le", "gt", "ge", "eq", "ne",
 const EACH_BY_ITSELF = /^(gelu|silu|mish|hardswish|hardsigmoid|softplus)(_backward)?\(/;
 /** There is one of each. */
 const ONCE: ReadonlySet<string> = new Set(["tensor", "number", "result"]);
+/** Images [n, c, h, w], which may lie otherwise. */
+const IMAGE = 4;
 const EITHER_WAY: ReadonlySet<string> = new Set(["add", "mul", "max", "min", "and", "or", "eq", "ne"]);
 
 /**
@@ -37,6 +40,14 @@ const EITHER_WAY: ReadonlySet<string> = new Set(["add", "mul", "max", "min", "an
  * libtorch's ops do, since gradients of a value are added up in the order of its uses.
  */
 type Way = "free" | "exact" | "faithful";
+
+/** How libtorch lays a result out. */
+interface Lies {
+  /** In row-major order, whatever lies otherwise among the operands. */
+  readonly rows: boolean;
+  /** How what lies in memory is turned for the op; null where it is not. */
+  readonly order: readonly number[] | null;
+}
 
 export class Builder {
   readonly nodes: Node[] = [];
@@ -78,13 +89,23 @@ export class Builder {
 
   /** Stretched arguments are taken as they were before: the result is stretched in their place. */
   pointwise(op: Pointwise, ...args: readonly Ref[]): Ref {
+    return this.laidOut(op, args, false);
+  }
+
+  /** `inRows`: in row-major order, whatever lies otherwise among the operands. */
+  laidOut(op: Pointwise, args: readonly Ref[], inRows: boolean): Ref {
     const shape = broadcastShapes(args.map((a) => this.shape(a)));
     const plain = args.map((a) => this.#unstretched(a));
     const small = plain.every((a, i) => a === args[i])
       ? shape
       : broadcastShapes(plain.map((a) => this.shape(a)));
     const made = this.expand(
-      this.#ordered(args, plain, small, (own, size) => this.#simplest(op, own, size)),
+      this.#ordered(
+        args,
+        plain,
+        small,
+        (own, size, { rows }) => this.#simplest(op, own, size, rows || inRows),
+      ),
       shape,
     );
     if (this.way === "faithful" && this.nodes[made].op === "expand") this.#stretched.add(made);
@@ -99,20 +120,21 @@ export class Builder {
     given: readonly Ref[],
     args: readonly Ref[],
     shape: Shape,
-    make: (args: readonly Ref[], shape: Shape) => Ref,
+    make: (args: readonly Ref[], shape: Shape, lies: Lies) => Ref,
   ): Ref {
     const lead = this.way === "faithful"
       ? given.find((a, i) =>
         this.numberOf(a) === null && (this.#isStretched(a) || sameShape(this.shape(args[i]), shape))
       )
       : undefined;
-    const order = lead === undefined || this.#isStretched(lead) ? null : this.#orderOf(lead);
-    if (order === null) return make(args, shape);
+    const rows = lead !== undefined && this.#isStretched(lead);
+    const order = lead === undefined ? null : this.#orderOf(lead);
+    if (order === null) return make(args, shape, { rows, order });
     const back = order.map((_, d) => order.indexOf(d));
     const own = args.map((a) =>
       numelOf(this.shape(a)) === 1 ? a : this.permute(this.#ranked(a, shape.length), back)
     );
-    return this.permute(make(own, back.map((d) => shape[d])), order);
+    return this.permute(make(own, back.map((d) => shape[d]), { rows, order }), order);
   }
 
   /** How a value in row-major order was turned to become this one; null where it was not. */
@@ -130,14 +152,14 @@ export class Builder {
     return node.op === "expand" ? this.#unstretched(node.args[0]) : r;
   }
 
-  #simplest(op: Pointwise, args: readonly Ref[], shape: Shape): Ref {
+  #simplest(op: Pointwise, args: readonly Ref[], shape: Shape, inRows: boolean): Ref {
     const kind = TRUTHS.has(op) ? "bool" : op === "where" ? this.kind(args[1]) : "f32";
     const numbers = args.map((a) => this.nodes[a]).map((node) => node.op === "number" ? node.value : null);
     const known = numbers.every((n) => n !== null) ? fold(op, numbers as number[]) : null;
     if (known !== null) return this.number(known, kind);
     const simple = this.#without(op, args, numbers);
     if (simple !== null) return this.expand(simple, shape);
-    return this.#add({ op, args, shape, kind });
+    return this.#add({ op, args, shape, kind, ...(inRows && shape.length === IMAGE ? { inRows } : {}) });
   }
 
   /** The same value without this op, or null. */
@@ -355,9 +377,10 @@ export class Builder {
       : values;
     if (this.way === "faithful" && EACH_BY_ITSELF.test(schema)) {
       const own = refsIn(given);
-      return this.#ordered(own, own, shape, (args, size) => {
+      return this.#ordered(own, own, shape, (args, size, { order }) => {
         const laid = withRefs(given, (r) => args[own.indexOf(r)]);
-        return this.#add({ op: "call", schema, values: laid, args: refsIn(laid), shape: size, kind });
+        const call = order && turnedGelu(schema, laid, order) || { schema, values: laid };
+        return this.#add({ op: "call", ...call, args: refsIn(laid), shape: size, kind });
       });
     }
     return this.#add({ op: "call", schema, values: given, args: refsIn(given), shape, kind });
@@ -367,7 +390,9 @@ export class Builder {
   spread(g: Ref, shape: Shape): Ref {
     const made = this.expand(g, shape);
     let from = g;
-    while (this.nodes[from].op === "reshape") from = (this.nodes[from] as { args: readonly Ref[] }).args[0];
+    while (["reshape", "permute"].includes(this.nodes[from].op)) {
+      from = (this.nodes[from] as { args: readonly Ref[] }).args[0];
+    }
     const node = this.nodes[from], count = numelOf(shape) / numelOf(this.shape(g));
     const ofMean = node.op === "div" && this.numberOf(node.args[1]) === count;
     if (ofMean && this.nodes[made].op === "expand") this.#stretched.add(made);
@@ -412,11 +437,14 @@ function keyOf(node: Node): string {
   const { op } = node;
   if (op === "number") return `number ${Object.is(node.value, -0) ? "-0" : node.value} ${node.kind}`;
   if (EITHER_WAY.has(op)) {
-    const { args } = node as { args: readonly Ref[] };
-    return `${op} ${Math.min(args[0], args[1])},${Math.max(args[0], args[1])}`;
+    const { args, inRows } = node as { args: readonly Ref[]; inRows?: true };
+    return `${op} ${Math.min(args[0], args[1])},${Math.max(args[0], args[1])}${inRows ? " in rows" : ""}`;
   }
   // A key leaves out what the arguments say.
-  if (op in POINTWISE) return `${op} ${(node as { args: readonly Ref[] }).args}`;
+  if (op in POINTWISE) {
+    const { args, inRows } = node as { args: readonly Ref[]; inRows?: true };
+    return `${op} ${args}${inRows ? " in rows" : ""}`;
+  }
   switch (op) {
     case "reshape":
     case "expand":

@@ -7,6 +7,7 @@ import { hasGradients, type Node, type Ref } from "./graph.ts";
 import { SYNCED_NORM_BACKWARD } from "../../ffi/tape.ts";
 import { gradientOfRecorded, isRecorded, nameOfCall } from "./recorded_calls.ts";
 import { Refused } from "./refused.ts";
+import { GELU_BACKWARD } from "./turned_gelu.ts";
 
 export type Call = Extract<Node, { op: "call" }>;
 
@@ -77,13 +78,16 @@ const RULES: Readonly<Record<string, CallRule>> = {
   _log_softmax: (at) => [ofSoftmax(at, "_log_softmax")],
   nll_loss_forward: (at) => [ofNll(at, "nll_loss")],
   nll_loss2d_forward: (at) => [ofNll(at, "nll_loss2d")],
-  gelu: ({ b, back, given, shapeOf }) => [
-    b.call(
-      "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
-      [of(back[0]!), ...given],
-      shapeOf(0),
-    ),
-  ],
+  gelu: ({ b, back, given, shapeOf }) => [b.call(GELU_BACKWARD, [of(back[0]!), ...given], shapeOf(0))],
+  turned_gelu: ({ b, back, given, shapeOf }) => {
+    const [x, dims] = given as [{ ref: Ref }, readonly number[]], shape = dims.map((d) => shapeOf(0)[d]);
+    const grad = b.call(
+      GELU_BACKWARD,
+      [of(b.permute(back[0]!, dims)), of(b.permute(x.ref, dims)), "none"],
+      shape,
+    );
+    return [b.permute(grad, dims.map((_, d) => dims.indexOf(d)))];
+  },
   silu: (at) => [ofActivation(at, "silu")],
   mish: (at) => [ofActivation(at, "mish")],
   embedding: ({ b, back, given, shapeOf }) => {

@@ -196,7 +196,7 @@ function copied(b: Builder, node: Node, to: (r: Ref) => Ref, unstopped: boolean)
     case "stop":
       return unstopped ? to(node.args[0]) : b.stop(to(node.args[0]));
     default:
-      return b.pointwise(node.op, ...node.args.map(to));
+      return b.laidOut(node.op, node.args.map(to), node.inRows === true);
   }
 }
 

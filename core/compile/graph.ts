@@ -104,7 +104,12 @@ export type TensorOrigin =
 export type Node =
   | Made & { readonly op: "tensor"; readonly origin: TensorOrigin }
   | Made & { readonly op: "number"; readonly value: number }
-  | Made & { readonly op: Pointwise; readonly args: readonly Ref[] }
+  | Made & {
+    readonly op: Pointwise;
+    readonly args: readonly Ref[];
+    /** libtorch lays it out in row-major order, whatever images that lie channels last are among the operands. */
+    readonly inRows?: boolean;
+  }
   /** Over these dimensions, which stay with size 1. */
   | Made & {
     readonly op: "sum" | "amax";

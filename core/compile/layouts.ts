@@ -143,12 +143,18 @@ class Arranger {
       case "stop":
         return this.#asFirst(this.#plain(node));
       default: {
-        const whole = (arg: Ref) => String(this.graph.nodes[arg].shape) === String(node.shape);
-        return image && argsOf(node).some((arg) => whole(arg) && this.#liesLast(arg))
+        return image && this.#isLast(node)
           ? this.#asLast(this.#movedDims(node))
           : this.#asFirst(this.#plain(node));
       }
     }
+  }
+
+  /** An op that works number by number lies as its first operand in libtorch. */
+  #isLast(node: Node & { readonly inRows?: boolean }): boolean {
+    const whole = argsOf(node).filter((arg) => String(this.graph.nodes[arg].shape) === String(node.shape));
+    if (!this.graph.exact) return whole.some((arg) => this.#liesLast(arg));
+    return !node.inRows && whole.length > 0 && this.#liesLast(whole[0]);
   }
 
   #plain(node: Node): Node {

@@ -13,6 +13,8 @@ const ROWS = [90, 37], HEADS = [2, 3, 12, 16], MAPS = [5, 6, 7, 33];
 const several = (name: string) => op(name) as unknown as (...args: unknown[]) => Tensor[];
 const positive = (x: Tensor): Tensor => ops.add(ops.abs(x), constant(0.1));
 const turned = (x: Tensor): Tensor => ops.permute(x, [0, 2, 1, 3]);
+/** As images lie whose channels stand last. */
+const channelsFirst = (x: Tensor): Tensor => ops.permute(x, [0, 3, 1, 2]);
 
 const unary = [
   "sigmoid",
@@ -123,5 +125,25 @@ export const BITS_CASES: readonly BitsCase[] = [
     (x) => ops.sumDim(ops.scale(ops.permute(x, [0, 2, 1]), 2), [2]),
   ],
   ["the mean of silu", [[4, 16, 5, 5]], (x) => ops.meanDim(ops.silu(x), [2, 3])],
+  [
+    "the mean of an image that lies channels last, with a factor a channel",
+    [[4, 2, 2, 36], [36, 36, 1, 1], [1, 36, 1, 1]],
+    (x, w, s) => ops.meanDim(ops.mul(ops.conv2d(channelsFirst(x), w), s), [2, 3]),
+  ],
+  [
+    "the mean of an image, turned",
+    [[4, 2, 2, 36], [36, 36, 1, 1], [1, 36, 1, 1]],
+    (x, w, s) => {
+      const image = ops.mul(ops.conv2d(channelsFirst(x), w), s);
+      return ops.sin(ops.permute(ops.meanDim(image, [2, 3], true), [0, 2, 3, 1]));
+    },
+  ],
+  [
+    "the mean of what was turned, with a factor a channel",
+    [[4, 2, 2, 168], [168]],
+    (x, s) => ops.meanDim(channelsFirst(ops.mul(x, s)), [2, 3]),
+  ],
+  ["gelu, turned behind it", [[4, 32, 20]], (x) => ops.sin(ops.permute(ops.gelu(x), [0, 2, 1]))],
+  ["gelu of what was turned", [[4, 32, 20]], (x) => ops.gelu(ops.permute(ops.sin(x), [0, 2, 1]))],
   ["sums of two dimensions", [MAPS], (x) => ops.sumDim(x, [0, 2])],
 ];
