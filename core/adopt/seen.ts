@@ -38,6 +38,8 @@ export interface Seen {
   readonly clip: number | null;
   readonly amp: string | null;
   readonly optimizer: string;
+  /** Optimizers beside the first. */
+  readonly others: readonly { readonly type: string; readonly where: string }[];
   readonly groups: readonly Group[];
   readonly schedulers: readonly Readonly<Record<string, unknown>>[];
   readonly loader: Loader | null;
@@ -69,9 +71,19 @@ export function readSeen(folder: string): Seen | null {
 }
 
 /** Refuses what nothing can be made of. */
-export function checkSeen({ error, why, odd }: Seen, out: string): void {
+export function checkSeen({ error, why, odd, others, optimizer, where }: Seen, out: string): void {
   const lines = odd.map(({ what, where }) => `\n  ${where === "" ? "" : `${where}: `}${what}`).join("");
   if (error !== undefined) throw new UserError("usage", `${error}.${lines}`);
+  const [second] = others;
+  if (second) {
+    throw new UserError(
+      "usage",
+      `The script has a second optimizer, ${second.type} (${second.where}), beside ${optimizer} (${where.optimizer}): a step here has ` +
+        `one, so optimizers that take turns are not moved over. What the first one trains is in ${
+          join(out, "model.pt2")
+        }.`,
+    );
+  }
   if (why.program === null) return;
   throw new UserError(
     "usage",

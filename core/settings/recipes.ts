@@ -5,7 +5,8 @@ import { type Assignment, Mistakes } from "./values.ts";
 import { parseSettings } from "./yaml.ts";
 
 export const RECIPE_NAMES = [
-  "nanogpt-124m",
+  ...["torchvision-resnet50-v1", "torchvision-resnet50-v2", "timm-a1", "timm-a2", "timm-a3", "deit-s", "mae"],
+  ...["nanogpt-124m", "gpt2-muon", "unet-masks"],
 ] as const;
 
 export interface Recipe {

@@ -144,7 +144,7 @@ def watch_optimizers():
         S.optimizers.append(self)
         S.where.setdefault("optimizer", place())
         if len(S.optimizers) > 1:
-            odd(f"a second optimizer, {type(self).__name__}")
+            S.others.append({"type": type(self).__name__, "where": place()})
         else:
             self.register_step_pre_hook(before)
             self.register_step_post_hook(after)

@@ -22,7 +22,7 @@ class Seen:
         self.first, self.batches, self.losses, self.rates, self.norms = None, [], [], [], []
         self.steps, self.micro, self.per_step = 0, 0, []
         self.amp, self.scaled, self.draws, self.where = None, {}, [], {}
-        self.odd = []
+        self.odd, self.others = [], []  # optimizers beside the first
         # While batches are compared nothing is drawn; a program that is exported draws, or does not.
         self.quiet, self.exporting = True, False
 

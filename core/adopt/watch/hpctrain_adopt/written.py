@@ -131,6 +131,7 @@ def write():
             "clip": S.clip,
             "amp": S.amp,
             "optimizer": type(optimizer).__name__,
+            "others": S.others,
             "groups": groups_of(optimizer),
             "schedulers": [schedule_of(one) for one in S.schedulers],
             "loader": loader_of(S.loader),
