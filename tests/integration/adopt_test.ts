@@ -114,6 +114,15 @@ class Odd(torch.optim.Optimizer):
 net = torch.nn.Linear(3, 1); o = Odd(net.parameters())
 while True: o.zero_grad(); net(torch.randn(4, 3)).pow(2).mean().backward(); o.step()
 `;
+    Deno.mkdirSync(join(cwd, "old/torch"), { recursive: true });
+    Deno.writeTextFileSync(join(cwd, "old/torch/__init__.py"), '__version__ = "2.4.1+cu121"\n');
+    Deno.writeTextFileSync(join(cwd, "old.py"), "import torch\nprint('it went on')\n");
+    const old = await run(["adopt", "--out=e", "--", PYTHON, "old.py"], {
+      cwd,
+      env: { ...env, PYTHONPATH: join(cwd, "old") },
+    });
+    assertSentence("integration/adopt: older newer needed", old.stderr);
+    assert(!old.stdout.includes("it went on"));
     Deno.writeTextFileSync(join(cwd, "own.py"), own);
     const odd = await run(["adopt", "--out=d", "--steps=2", "--", PYTHON, "own.py"], { cwd, env });
     assertSentence("integration/adopt: optimizer not here", odd.stderr);

@@ -4,6 +4,8 @@ Another sitecustomize, of the system or the environment, is run first, as it wou
 """
 
 import importlib.machinery
+import importlib.util
+import json
 import os
 import sys
 
@@ -31,6 +33,7 @@ class Torch:
 
         def exec_module(module):
             load(module)
+            refuse_older(module.__version__)
             sys.path.insert(0, HERE)
             try:
                 import hpctrain_adopt
@@ -42,14 +45,22 @@ class Torch:
         return spec
 
 
+def refuse_older(version):
+    """torch.export writes programs that are read here from 2.10 on."""
+    if tuple(int(part) for part in version.split("+")[0].split(".")[:2]) >= (2, 10):
+        return
+    error = f"The script's PyTorch is {version}, and 2.10 or newer is needed to write its model: run it with a newer one, this once"
+    with open(os.path.join(json.loads(os.environ["HPCTRAIN_ADOPT"])["out"], "seen.json"), "w") as file:
+        json.dump({"error": error, "odd": []}, file)
+    os._exit(1)
+
+
 def first():
     """Of the processes of a job only one is watched: the first of its ranks, and no worker."""
     if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) not in ("", "0"):
         return False
     return "HPCTRAIN_ADOPT" in os.environ
 
-
-import importlib.util  # noqa: E402
 
 others()
 if first():
