@@ -103,7 +103,9 @@ const FIGURES = [
 
 /** The step times, and what else was timed; nothing before a step was. */
 export function speedOf(rows: readonly Row[]): string[] {
-  const steps = rows.filter(({ name, detail }) => name.startsWith("step time: ") && detail)
+  const steps = rows.filter(({ name, detail }) =>
+    name.startsWith("step time: ") && detail && "spec" in detail
+  )
     .map(({ detail }) => detail as StepTime);
   if (steps.length === 0) return [];
   const sides = Object.keys(SIDES) as SideName[];

@@ -84,7 +84,10 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): { train: Tr
     observe: null,
   });
   const events = { emit: nothing, note: nothing, flush: nothing, rewind: nothing, lost: 0, close: nothing };
-  const told = { config, ranks: null, profile: null, console: quiet, events, cursor: freshCursor() };
+  const told = {
+    ...{ config, ranks: null, profile: null, console: quiet, events, cursor: freshCursor() },
+    schedule: { moves: null },
+  };
   const endless = { plan: { global: spec.batch }, data: { train: { length: Infinity } } };
   const unmeasured = { ...watch, metrics: null };
   const request = { batches, shares: [1], rate: 1e-3, wantNorm: false, step: 0, passes: 1 };
