@@ -104,7 +104,7 @@ const FIGURES = [
 /** The step times, and what else was timed; nothing before a step was. */
 export function speedOf(rows: readonly Row[]): string[] {
   const steps = rows.filter(({ name, detail }) =>
-    name.startsWith("step time: ") && detail && "spec" in detail
+    name.startsWith("step time: ") && (detail as Partial<StepTime> | undefined)?.spec
   )
     .map(({ detail }) => detail as StepTime);
   if (steps.length === 0) return [];
