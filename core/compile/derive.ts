@@ -82,7 +82,7 @@ interface DeriveOptions {
 
 /** The gradients of the loss for the arena's parameters, `shapes`; what nothing needs is left out. */
 export function derive(graph: Graph, parameters: number, { weighted }: DeriveOptions): Graph {
-  const b = new Builder(graph.exact ? "faithful" : "free");
+  const b = new Builder(graph.exact ? "faithful" : "free", graph.imagesLast);
   const { output, effects, writes = [] } = graph;
   const roots = [output, graph.loss, ...effects, ...writes.map(({ ref }) => ref)];
   const { moved, blocks } = copyInto(b, graph, roots, false);
@@ -334,7 +334,7 @@ function argumentGradients(
     case "slice":
       return [b.embed(g, node.dim, node.start, b.shape(node.args[0])[node.dim])];
     case "embed":
-      return [b.slice(g, node.dim, node.start, node.start + b.shape(node.args[0])[node.dim])];
+      return [b.cropped(g, node.dim, node.start, node.start + b.shape(node.args[0])[node.dim])];
     case "cat": {
       let from = 0;
       return node.args.map((part) => {

@@ -101,6 +101,9 @@ export type TensorOrigin =
     readonly counts?: boolean;
   };
 
+/** "avg_pool2d(...) -> Tensor" is avg_pool2d; a recorded op's name keeps the word before it. */
+export const nameOfCall = (schema: string): string => schema.slice(0, schema.search(/[.(]/));
+
 export type Node =
   | Made & { readonly op: "tensor"; readonly origin: TensorOrigin }
   | Made & { readonly op: "number"; readonly value: number }
