@@ -155,9 +155,10 @@ export class Builder {
         return this.imagesLast && node.origin.from === "input" && shape.length === IMAGE
           ? lastStrides(shape)
           : rowMajor(shape);
+      case "embed":
+        return !node.inRows && this.#liesLast(node.args[0]) ? lastStrides(shape) : rowMajor(shape);
       case "sum":
       case "amax":
-      case "embed":
       case "cat":
         return node.args.every((arg) => this.#liesLast(arg)) ? lastStrides(shape) : rowMajor(shape);
       case "slice":
@@ -252,7 +253,8 @@ export class Builder {
     if (x.op !== "embed" || y.op !== "embed" || x.dim !== y.dim || !sameShape(x.shape, y.shape)) return null;
     const end = (node: typeof x) => node.start + this.shape(node.args[0])[node.dim];
     if (end(x) === y.start) {
-      return this.embed(this.cat([x.args[0], y.args[0]], x.dim), x.dim, x.start, x.shape[x.dim]);
+      const both = this.cat([x.args[0], y.args[0]], x.dim);
+      return this.embed(both, x.dim, x.start, x.shape[x.dim], x.inRows);
     }
     return end(y) === x.start ? this.#joined(b, a) : null;
   }
@@ -402,7 +404,7 @@ export class Builder {
   }
 
   /** Zeros around x: `size` elements of `dim`, of which x is those from `start` on. */
-  embed(x: Ref, dim: number, start: number, size: number): Ref {
+  embed(x: Ref, dim: number, start: number, size: number, inRows = false): Ref {
     const node = this.nodes[x];
     if (node.shape[dim] === size) return x;
     return this.#add({
@@ -412,6 +414,7 @@ export class Builder {
       start,
       shape: node.shape.with(dim, size),
       kind: node.kind,
+      ...(inRows ? { inRows } : {}),
     });
   }
 

@@ -142,6 +142,8 @@ export type Node =
     readonly args: readonly [Ref];
     readonly dim: number;
     readonly start: number;
+    /** As for an op that works number by number: the gradient of a part. */
+    readonly inRows?: boolean;
   }
   | Made & { readonly op: "cat"; readonly args: readonly Ref[]; readonly dim: number }
   /** libtorch's own op, with its schema's arguments: a Ref stands as { ref }. */

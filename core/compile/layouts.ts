@@ -111,7 +111,9 @@ class Arranger {
       case "embed":
       case "expand":
       case "copy":
-        if (node.op === "copy" && this.graph.exact) return this.#asFirst(this.#plain(node));
+        if (this.graph.exact && (node.op === "copy" || node.op === "embed" && node.inRows)) {
+          return this.#asFirst(this.#plain(node));
+        }
         return image && argsOf(node).some((arg) => this.#liesLast(arg))
           ? this.#asLast(this.#movedDims(node))
           : this.#asFirst(this.#plain(node));

@@ -180,6 +180,14 @@ export const BITS_CASES: readonly BitsCase[] = [
       return ops.add(other, ops.permute(ops.reshape(image, [4, 36, 16]), [0, 2, 1]));
     },
   ],
+  [
+    "a part of an image that lies channels last, behind a bias",
+    [[4, 8, 8, 36], [36, 36, 1, 1], [8, 36, 1, 1], [8]],
+    (x, w, v, b) => {
+      const image = ops.conv2d(ops.conv2d(channelsFirst(x), w), v, b);
+      return ops.sin(ops.narrow(image, 1, 0, 4));
+    },
+  ],
   ["gelu, turned behind it", [[4, 32, 20]], (x) => ops.sin(ops.permute(ops.gelu(x), [0, 2, 1]))],
   ["gelu of what was turned", [[4, 32, 20]], (x) => ops.gelu(ops.permute(ops.sin(x), [0, 2, 1]))],
   [
