@@ -152,9 +152,7 @@ export class Builder {
         return node.dims.map((d) => strides[d]);
       }
       case "tensor":
-        return this.imagesLast && node.origin.from === "input" && shape.length === IMAGE
-          ? lastStrides(shape)
-          : rowMajor(shape);
+        return this.#liesLast(r) ? lastStrides(shape) : rowMajor(shape);
       case "embed":
         return !node.inRows && this.#liesLast(node.args[0]) ? lastStrides(shape) : rowMajor(shape);
       case "sum":
@@ -191,6 +189,10 @@ export class Builder {
   }
 
   #liesLast(r: Ref): boolean {
+    const node = this.nodes[r];
+    if (node.op === "tensor") { // of one channel, too, of which strides say little
+      return this.imagesLast && node.origin.from === "input" && node.shape.length === IMAGE;
+    }
     return liesLast({ shape: this.shape(r), strides: this.#strides(r) });
   }
 
