@@ -1,7 +1,17 @@
 // Builds a graph value by value: infers shapes, gives equal values one number, computes what is constant, and leaves
 // out what changes nothing.
-import { type Kind, type Node, POINTWISE, type Pointwise, type Ref, type TensorOrigin } from "./graph.ts";
+import {
+  type Kind,
+  nameOfCall,
+  type Node,
+  POINTWISE,
+  type Pointwise,
+  type Ref,
+  type TensorOrigin,
+} from "./graph.ts";
+import { rowMajor } from "./access.ts";
 import { fold } from "./fold.ts";
+import { IMAGES, lastStrides, liesLast, orderOf, viewed } from "./strides.ts";
 import { turnedGelu } from "./turned_gelu.ts";
 
 export type Shape = readonly number[];
@@ -41,21 +51,16 @@ const EITHER_WAY: ReadonlySet<string> = new Set(["add", "mul", "max", "min", "an
  */
 type Way = "free" | "exact" | "faithful";
 
-/** How libtorch lays a result out. */
-interface Lies {
-  /** In row-major order, whatever lies otherwise among the operands. */
-  readonly rows: boolean;
-  /** How what lies in memory is turned for the op; null where it is not. */
-  readonly order: readonly number[] | null;
-}
-
 export class Builder {
   readonly nodes: Node[] = [];
   readonly #known = new Map<string, Ref>();
-  /** Stretched behind an op here, and before it in libtorch: there the numbers lie side by side. */
+  /** Views here, and copies in libtorch, in which the numbers lie side by side: what is stretched behind an op, or cropped. */
   readonly #stretched = new Set<Ref>();
 
-  constructor(readonly way: Way = "free") {}
+  readonly #knownStrides: (readonly number[])[] = [];
+
+  /** `imagesLast`: as the input's images lie. */
+  constructor(readonly way: Way = "free", public imagesLast = false) {}
 
   node(r: Ref): Node {
     return this.nodes[r];
@@ -89,10 +94,10 @@ export class Builder {
 
   /** Stretched arguments are taken as they were before: the result is stretched in their place. */
   pointwise(op: Pointwise, ...args: readonly Ref[]): Ref {
-    return this.laidOut(op, args, false);
+    return this.laidOut(op, args, this.way === "faithful");
   }
 
-  /** `inRows`: in row-major order, whatever lies otherwise among the operands. */
+  /** `inRows`: in row-major order, also where images that lie channels last are among the operands. */
   laidOut(op: Pointwise, args: readonly Ref[], inRows: boolean): Ref {
     const shape = broadcastShapes(args.map((a) => this.shape(a)));
     const plain = args.map((a) => this.#unstretched(a));
@@ -104,7 +109,7 @@ export class Builder {
         args,
         plain,
         small,
-        (own, size, { rows }) => this.#simplest(op, own, size, rows || inRows),
+        (own, size) => this.#simplest(op, own, size, inRows),
       ),
       shape,
     );
@@ -113,38 +118,82 @@ export class Builder {
   }
 
   /**
-   * libtorch's ops that work number by number lay their result out as the first operand lies: a turned one is taken as it
-   * lies, and the result is turned. So sums and products find the strides that they find there.
+   * libtorch's ops that work number by number lay their result out as their operands lie: turned ones are taken as they lie,
+   * and the result is turned. So sums and products find the strides that they find there.
    */
   #ordered(
     given: readonly Ref[],
     args: readonly Ref[],
     shape: Shape,
-    make: (args: readonly Ref[], shape: Shape, lies: Lies) => Ref,
+    make: (args: readonly Ref[], shape: Shape, order: readonly number[] | null) => Ref,
   ): Ref {
-    const lead = this.way === "faithful"
-      ? given.find((a, i) =>
-        this.numberOf(a) === null && (this.#isStretched(a) || sameShape(this.shape(args[i]), shape))
-      )
-      : undefined;
-    const rows = lead !== undefined && this.#isStretched(lead);
-    const order = lead === undefined ? null : this.#orderOf(lead);
-    if (order === null) return make(args, shape, { rows, order });
+    if (this.way !== "faithful") return make(args, shape, null);
+    const operands = given.filter((a) => this.numberOf(a) === null);
+    const order = orderOf(shape, operands.map((a) => ({ shape: this.shape(a), strides: this.#strides(a) })));
+    if (order === null) return make(args, shape, order);
     const back = order.map((_, d) => order.indexOf(d));
     const own = args.map((a) =>
       numelOf(this.shape(a)) === 1 ? a : this.permute(this.#ranked(a, shape.length), back)
     );
-    return this.permute(make(own, back.map((d) => shape[d]), { rows, order }), order);
+    return this.permute(make(own, back.map((d) => shape[d]), order), order);
   }
 
-  /** How a value in row-major order was turned to become this one; null where it was not. */
-  #orderOf(r: Ref): readonly number[] | null {
-    let order = this.shape(r).map((_, d) => d);
-    for (let node = this.nodes[r]; node.op === "permute"; node = this.nodes[node.args[0]]) {
-      const { dims } = node;
-      order = order.map((d) => dims[d]);
+  /** The tensor that libtorch has for this value has these; what is no view lies in rows, or channels last as an image does. */
+  #strides(r: Ref): readonly number[] {
+    return this.#knownStrides[r] ??= this.#stridesOf(r);
+  }
+
+  #stridesOf(r: Ref): readonly number[] {
+    const node = this.nodes[r], { shape } = node;
+    if (this.#stretched.has(r)) return rowMajor(shape);
+    switch (node.op) {
+      case "permute": {
+        const strides = this.#strides(node.args[0]);
+        return node.dims.map((d) => strides[d]);
+      }
+      case "tensor":
+        return this.#liesLast(r) ? lastStrides(shape) : rowMajor(shape);
+      case "embed":
+        return !node.inRows && this.#liesLast(node.args[0]) ? lastStrides(shape) : rowMajor(shape);
+      case "sum":
+      case "amax":
+      case "cat":
+        return node.args.every((arg) => this.#liesLast(arg)) ? lastStrides(shape) : rowMajor(shape);
+      case "slice":
+      case "stop":
+        return this.#strides(node.args[0]);
+      case "expand": {
+        const from = this.shape(node.args[0]), strides = this.#strides(node.args[0]);
+        const ahead = shape.length - from.length;
+        return shape.map((size, d) => d < ahead || from[d - ahead] !== size ? 0 : strides[d - ahead]);
+      }
+      case "reshape":
+        return viewed(this.shape(node.args[0]), this.#strides(node.args[0]), shape) ?? rowMajor(shape);
+      case "call":
+        return this.#isImage(node, 0, shape) ? lastStrides(shape) : rowMajor(shape);
+      case "result":
+        return this.#isImage(this.nodes[node.args[0]], node.index, shape)
+          ? lastStrides(shape)
+          : rowMajor(shape);
+      default:
+        return rowMajor(shape);
     }
-    return order.every((d, i) => d === i) ? null : order;
+  }
+
+  /** A call's result that lies channels last, as the image does that it was given. */
+  #isImage(call: Node, index: number, shape: Shape): boolean {
+    if (call.op !== "call" || shape.length !== IMAGE) return false;
+    const known = IMAGES[nameOfCall(call.schema)], image = known && call.values[known.image];
+    if (!isRef(image) || !known.results.includes(index)) return false;
+    return this.#liesLast(image.ref);
+  }
+
+  #liesLast(r: Ref): boolean {
+    const node = this.nodes[r];
+    if (node.op === "tensor") { // of one channel, too, of which strides say little
+      return this.imagesLast && node.origin.from === "input" && node.shape.length === IMAGE;
+    }
+    return liesLast({ shape: this.shape(r), strides: this.#strides(r) });
   }
 
   #unstretched(r: Ref): Ref {
@@ -206,7 +255,8 @@ export class Builder {
     if (x.op !== "embed" || y.op !== "embed" || x.dim !== y.dim || !sameShape(x.shape, y.shape)) return null;
     const end = (node: typeof x) => node.start + this.shape(node.args[0])[node.dim];
     if (end(x) === y.start) {
-      return this.embed(this.cat([x.args[0], y.args[0]], x.dim), x.dim, x.start, x.shape[x.dim]);
+      const both = this.cat([x.args[0], y.args[0]], x.dim);
+      return this.embed(both, x.dim, x.start, x.shape[x.dim], x.inRows);
     }
     return end(y) === x.start ? this.#joined(b, a) : null;
   }
@@ -271,7 +321,7 @@ export class Builder {
     if (numelOf(node.shape) !== numelOf(shape)) {
       throw new Error(`internal: [${node.shape}] can't become [${shape}].`);
     }
-    if (node.op === "reshape") return this.reshape(node.args[0], shape);
+    if (node.op === "reshape" && this.way !== "faithful") return this.reshape(node.args[0], shape);
     if (node.op === "number") return this.expand(x, shape);
     if (node.op === "expand" && numelOf(this.shape(node.args[0])) === 1) {
       return this.expand(this.reshape(node.args[0], []), shape);
@@ -302,8 +352,8 @@ export class Builder {
 
   permute(x: Ref, dims: readonly number[]): Ref {
     const node = this.nodes[x], shape = dims.map((d) => node.shape[d]);
-    if (dims.every((d, i) => d === i)) return x;
     if (this.way === "faithful") return this.#add({ op: "permute", args: [x], dims, shape, kind: node.kind });
+    if (dims.every((d, i) => d === i)) return x;
     if (node.op === "permute") return this.permute(node.args[0], dims.map((d) => node.dims[d]));
     const moved = dims.filter((d) => node.shape[d] !== 1);
     // How a row is turned into a column says which of libtorch's products it is.
@@ -346,8 +396,17 @@ export class Builder {
     return this.#add({ op: "slice", args: [x], dim, start, end, shape, kind: node.kind });
   }
 
+  /** Takes the zeros around a value away again; libtorch copies what is left. */
+  cropped(x: Ref, dim: number, start: number, end: number): Ref {
+    const made = this.slice(x, dim, start, end);
+    if (this.way !== "faithful" || this.nodes[made].op !== "slice") return made;
+    const given = { shape: this.shape(x), strides: this.#strides(x) };
+    if (orderOf(given.shape, [given]) === null) this.#stretched.add(made); // a turned copy stays turned
+    return made;
+  }
+
   /** Zeros around x: `size` elements of `dim`, of which x is those from `start` on. */
-  embed(x: Ref, dim: number, start: number, size: number): Ref {
+  embed(x: Ref, dim: number, start: number, size: number, inRows = false): Ref {
     const node = this.nodes[x];
     if (node.shape[dim] === size) return x;
     return this.#add({
@@ -357,6 +416,7 @@ export class Builder {
       start,
       shape: node.shape.with(dim, size),
       kind: node.kind,
+      ...(inRows ? { inRows } : {}),
     });
   }
 
@@ -375,15 +435,16 @@ export class Builder {
     const given = this.way === "faithful"
       ? withRefs(values, (r) => this.#isStretched(r) ? this.copy(r) : r)
       : values;
-    if (this.way === "faithful" && EACH_BY_ITSELF.test(schema)) {
+    const plain: Node = { op: "call", schema, values: given, args: refsIn(given), shape, kind };
+    if (this.way === "faithful" && EACH_BY_ITSELF.test(schema) && !this.#isImage(plain, 0, shape)) {
       const own = refsIn(given);
-      return this.#ordered(own, own, shape, (args, size, { order }) => {
+      return this.#ordered(own, own, shape, (args, size, order) => {
         const laid = withRefs(given, (r) => args[own.indexOf(r)]);
         const call = order && turnedGelu(schema, laid, order) || { schema, values: laid };
         return this.#add({ op: "call", ...call, args: refsIn(laid), shape: size, kind });
       });
     }
-    return this.#add({ op: "call", schema, values: given, args: refsIn(given), shape, kind });
+    return this.#add(plain);
   }
 
   /** The gradient of a sum; of a mean libtorch stretches it before it divides. */
@@ -407,6 +468,11 @@ export class Builder {
 
   result(call: Ref, index: number, shape: Shape, kind: Kind = "f32"): Ref {
     return this.#add({ op: "result", args: [call], index, shape, kind });
+  }
+
+  /** A tensor of its own that holds the same: the gradients of its uses are added up before they go on. */
+  alias(x: Ref): Ref {
+    return this.permute(x, this.shape(x).map((_, d) => d));
   }
 
   /** The same value, in memory. */

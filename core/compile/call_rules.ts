@@ -3,9 +3,9 @@
 import { attendedBackward, FUSED_ATTENTIONS } from "./attentions.ts";
 import { type Builder, isRef } from "./builder.ts";
 import { type Backward, type CallRule, KERNEL_RULES, of } from "./kernel_rules.ts";
-import { hasGradients, type Node, type Ref } from "./graph.ts";
+import { hasGradients, nameOfCall, type Node, type Ref } from "./graph.ts";
 import { SYNCED_NORM_BACKWARD } from "../../ffi/tape.ts";
-import { gradientOfRecorded, isRecorded, nameOfCall } from "./recorded_calls.ts";
+import { gradientOfRecorded, isRecorded } from "./recorded_calls.ts";
 import { Refused } from "./refused.ts";
 import { GELU_BACKWARD } from "./turned_gelu.ts";
 

@@ -82,7 +82,7 @@ interface DeriveOptions {
 
 /** The gradients of the loss for the arena's parameters, `shapes`; what nothing needs is left out. */
 export function derive(graph: Graph, parameters: number, { weighted }: DeriveOptions): Graph {
-  const b = new Builder(graph.exact ? "faithful" : "free");
+  const b = new Builder(graph.exact ? "faithful" : "free", graph.imagesLast);
   const { output, effects, writes = [] } = graph;
   const roots = [output, graph.loss, ...effects, ...writes.map(({ ref }) => ref)];
   const { moved, blocks } = copyInto(b, graph, roots, false);
@@ -184,7 +184,7 @@ function copied(b: Builder, node: Node, to: (r: Ref) => Ref, unstopped: boolean)
     case "slice":
       return b.slice(to(node.args[0]), node.dim, node.start, node.end);
     case "embed":
-      return b.embed(to(node.args[0]), node.dim, node.start, node.shape[node.dim]);
+      return b.embed(to(node.args[0]), node.dim, node.start, node.shape[node.dim], node.inRows);
     case "cat":
       return b.cat(node.args.map(to), node.dim);
     case "call":
@@ -332,9 +332,9 @@ function argumentGradients(
     case "permute":
       return [b.permute(g, node.dims.map((_, d) => node.dims.indexOf(d)))];
     case "slice":
-      return [b.embed(g, node.dim, node.start, b.shape(node.args[0])[node.dim])];
+      return [b.embed(g, node.dim, node.start, b.shape(node.args[0])[node.dim], b.way === "faithful")];
     case "embed":
-      return [b.slice(g, node.dim, node.start, node.start + b.shape(node.args[0])[node.dim])];
+      return [b.cropped(g, node.dim, node.start, node.start + b.shape(node.args[0])[node.dim])];
     case "cat": {
       let from = 0;
       return node.args.map((part) => {

@@ -1,9 +1,8 @@
 // In fast plans: calls that simple ops do better than libtorch, written as simple ops.
 import { type Builder, refsIn } from "./builder.ts";
 import type { Call } from "./call_rules.ts";
-import { nameOfCall } from "./recorded_calls.ts";
 import { rebuilt } from "./derive.ts";
-import type { Graph, Node, Ref } from "./graph.ts";
+import { type Graph, nameOfCall, type Node, type Ref } from "./graph.ts";
 import { smallConvolution, smallConvolutionBackward } from "./convs.ts";
 import { argsOf } from "./uses.ts";
 import { OPAQUE } from "./attentions.ts";

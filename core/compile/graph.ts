@@ -101,6 +101,9 @@ export type TensorOrigin =
     readonly counts?: boolean;
   };
 
+/** "avg_pool2d(...) -> Tensor" is avg_pool2d; a recorded op's name keeps the word before it. */
+export const nameOfCall = (schema: string): string => schema.slice(0, schema.search(/[.(]/));
+
 export type Node =
   | Made & { readonly op: "tensor"; readonly origin: TensorOrigin }
   | Made & { readonly op: "number"; readonly value: number }
@@ -139,6 +142,8 @@ export type Node =
     readonly args: readonly [Ref];
     readonly dim: number;
     readonly start: number;
+    /** As for an op that works number by number: the gradient of a part. */
+    readonly inRows?: boolean;
   }
   | Made & { readonly op: "cat"; readonly args: readonly Ref[]; readonly dim: number }
   /** libtorch's own op, with its schema's arguments: a Ref stands as { ref }. */

@@ -2,43 +2,14 @@
 // makes, and what is computed of it, is written as one over [n, h, w, c], whose row-major order is that of its memory.
 // Whoever needs the other order reads it through a view.
 import { isRef, refsIn, withRefs } from "./builder.ts";
-import { nameOfCall } from "./recorded_calls.ts";
 import { FEW } from "./convs.ts";
-import { type Graph, type Node, type Ref, withNodes } from "./graph.ts";
+import { IMAGES } from "./strides.ts";
+import { type Graph, nameOfCall, type Node, type Ref, withNodes } from "./graph.ts";
 import { argsOf } from "./uses.ts";
 
 const LAST = [0, 2, 3, 1], FIRST = [0, 3, 1, 2];
 /** Dimension c of [n, c, h, w] is the last one of [n, h, w, c]. */
 const PLACE = [0, 3, 1, 2];
-
-/** Results that lie as the image does among the arguments, which stands here. */
-const IMAGES: Readonly<Record<string, { readonly image: number; readonly results: readonly number[] }>> = {
-  convolution: { image: 0, results: [0] },
-  convolution_backward: { image: 1, results: [0, 1] },
-  native_batch_norm: { image: 0, results: [0] },
-  _native_batch_norm_legit_functional: { image: 0, results: [0] },
-  native_batch_norm_backward: { image: 1, results: [0] },
-  _batch_norm_with_update: { image: 0, results: [0] },
-  batch_norm_backward: { image: 1, results: [0] },
-  native_group_norm: { image: 0, results: [0] },
-  native_group_norm_backward: { image: 1, results: [0] },
-  ...Object.fromEntries(
-    ["gelu", "silu", "mish", "hardswish", "hardsigmoid", "softplus"].flatMap((name) => [
-      [name, { image: 0, results: [0] }],
-      [`${name}_backward`, { image: 0, results: [0] }],
-    ]),
-  ),
-  max_pool2d_with_indices: { image: 0, results: [0, 1] },
-  max_pool2d_with_indices_backward: { image: 1, results: [0] },
-  avg_pool2d: { image: 0, results: [0] },
-  avg_pool2d_backward: { image: 1, results: [0] },
-  _adaptive_avg_pool2d: { image: 0, results: [0] },
-  _adaptive_avg_pool2d_backward: { image: 1, results: [0] },
-  upsample_nearest2d: { image: 0, results: [0] },
-  upsample_nearest2d_backward: { image: 0, results: [0] },
-  upsample_bilinear2d: { image: 0, results: [0] },
-  upsample_bilinear2d_backward: { image: 0, results: [0] },
-};
 
 /** `turned`: convolutions of images that come channels first are channels last, too, where that is faster. */
 export function arranged(graph: Graph, turned: boolean): Graph {
@@ -129,13 +100,20 @@ class Arranger {
         return this.#permute(node);
       case "reshape":
         return this.#reshape(node);
+      case "cat":
+        // Images that lie in both orders become one in row-major order in libtorch.
+        return image && argsOf(node)[this.graph.exact ? "every" : "some"]((arg) => this.#liesLast(arg))
+          ? this.#asLast(this.#movedDims(node))
+          : this.#asFirst(this.#plain(node));
       case "sum":
       case "amax":
       case "slice":
       case "embed":
-      case "cat":
       case "expand":
       case "copy":
+        if (this.graph.exact && (node.op === "copy" || node.op === "embed" && node.inRows)) {
+          return this.#asFirst(this.#plain(node));
+        }
         return image && argsOf(node).some((arg) => this.#liesLast(arg))
           ? this.#asLast(this.#movedDims(node))
           : this.#asFirst(this.#plain(node));
@@ -143,18 +121,13 @@ class Arranger {
       case "stop":
         return this.#asFirst(this.#plain(node));
       default: {
-        return image && this.#isLast(node)
+        const whole = (arg: Ref) => String(this.graph.nodes[arg].shape) === String(node.shape);
+        const inRows = "inRows" in node && node.inRows === true;
+        return image && !inRows && argsOf(node).some((arg) => whole(arg) && this.#liesLast(arg))
           ? this.#asLast(this.#movedDims(node))
           : this.#asFirst(this.#plain(node));
       }
     }
-  }
-
-  /** An op that works number by number lies as its first operand in libtorch. */
-  #isLast(node: Node & { readonly inRows?: boolean }): boolean {
-    const whole = argsOf(node).filter((arg) => String(this.graph.nodes[arg].shape) === String(node.shape));
-    if (!this.graph.exact) return whole.some((arg) => this.#liesLast(arg));
-    return !node.inRows && whole.length > 0 && this.#liesLast(whole[0]);
   }
 
   #plain(node: Node): Node {

@@ -10,13 +10,11 @@ import { hostOps } from "../../ffi/tape.ts";
 import { RANDOM } from "../../ffi/trace.ts";
 import { Tensor } from "../../ffi/tensor.ts";
 import { nodeText } from "./builder.ts";
+import { nameOfCall } from "./graph.ts";
 
 const RECORDED = "recorded ", GRADIENT = "gradient ";
 
 type Callable = (...args: unknown[]) => unknown;
-
-/** "avg_pool2d(...) -> Tensor" is avg_pool2d; a recorded op's name keeps the word before it. */
-export const nameOfCall = (schema: string): string => schema.slice(0, schema.search(/[.(]/));
 
 export const isRecorded = (schema: string): boolean => schema.startsWith(RECORDED);
 

@@ -1,10 +1,11 @@
 // Sums in libtorch's order (cascade_sum in SumKernel.cpp), written as sums over columns, which have its order: 16 rows at
 // a time, then 16 of those sums. Columns that fill no four vectors are summed four rows in turn.
 import type { GroupKernel, Instruction, StridedAccess } from "./kernel.ts";
-import { count, loopsOver, rowMajor } from "./access.ts";
+import { count, isView, loopsOver, rowMajor } from "./access.ts";
 import { callFor } from "./calls.ts";
 import type { Draft } from "./draft.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
+import { argsOf } from "./uses.ts";
 
 /** Numbers of f32 in memory: rows of contiguous columns. */
 interface SummedRows {
@@ -165,7 +166,15 @@ export type SumNode = Node & { op: "sum"; args: readonly [Ref]; dims: readonly n
 /** A sum that has libtorch's order only by itself. */
 export function standsAlone(graph: Graph, { args: [source], dims }: SumNode, threads: number): boolean {
   const { rows, columns, plain } = asRows(graph, source, dims);
-  return !plain || !isPlain(columns) || !hasOrder(rows, columns, threads);
+  return !plain || !isPlain(columns) || !hasOrder(rows, columns, threads) || isTurned(graph, source);
+}
+
+/** libtorch's order follows how a value lies, and not its dimensions. */
+function isTurned(graph: Graph, source: Ref): boolean {
+  const node = graph.nodes[source];
+  if (!isView(node)) return false;
+  const wide = node.op === "permute" ? node.dims.filter((_, d) => node.shape[d] > 1) : [];
+  return wide.some((d, i) => i > 0 && d < wide[i - 1]) || isTurned(graph, argsOf(node)[0]);
 }
 
 /** A sum over the first dimensions is one over rows. */

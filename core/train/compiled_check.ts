@@ -6,8 +6,7 @@ import { asStrided, cat, clone, copy_, narrow } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
-import { nameOfCall } from "../compile/recorded_calls.ts";
-import type { Node } from "../compile/graph.ts";
+import { nameOfCall, type Node } from "../compile/graph.ts";
 import {
   type Digest,
   digestOf,

@@ -1,9 +1,17 @@
 // Mixed precision on a GPU: numbers that were rounded to half precision lie so in memory, and libtorch's products and
 // convolutions take them so and give such. For the loops of groups they are f32, which loses nothing.
 import { refsIn, withRefs } from "../builder.ts";
-import { nameOfCall } from "../recorded_calls.ts";
 import { roundedTo } from "../fold.ts";
-import { type Graph, type HalfType, isHalf, type Node, type Ref, VIEWS, withNodes } from "../graph.ts";
+import {
+  type Graph,
+  type HalfType,
+  isHalf,
+  nameOfCall,
+  type Node,
+  type Ref,
+  VIEWS,
+  withNodes,
+} from "../graph.ts";
 import { argsOf, liveIn } from "../uses.ts";
 import { count } from "../access.ts";
 

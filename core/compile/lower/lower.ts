@@ -156,6 +156,7 @@ class Pass {
       return recording.valueOf(t) ?? g.refuse("outside");
     });
     this.#loss = loss;
+    g.b.imagesLast = liesLast(pass.input);
     const needed = this.#needed([output, loss]);
     g.derivesTwice = recording.ops.some(({ schema }) => schema.name === "gradient");
     const blocks: number[] = [];
@@ -173,7 +174,7 @@ class Pass {
     pass.parameters.forEach((t, index) =>
       g.b.tensor({ from: "parameter", index }, t.shape, elementKind(t.dtype)!)
     );
-    const how = { imagesLast: liesLast(pass.input), exact: g.exact };
+    const how = { imagesLast: g.b.imagesLast, exact: g.exact };
     const writes = [...this.#ends].map(([to, ref]) => ({ ref, held: this.#indexOf(to) }));
     return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects, writes, blocks, ...how };
   }

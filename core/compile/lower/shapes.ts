@@ -2,9 +2,12 @@
 import { isHalf, type Ref } from "../graph.ts";
 import { type Lowering, type LoweringRule, num, type Rules } from "./lowering.ts";
 
-const same: LoweringRule = (_g, x: Ref) => x;
+const same: LoweringRule = (g, x: Ref) => g.b.alias(x);
 /** Row-major order stays: the shape that was seen says it all. */
-const reshaped: LoweringRule = (g, x: Ref) => g.shaped(x);
+const reshaped: LoweringRule = (g, x: Ref) => {
+  const made = g.shaped(x);
+  return made === x ? g.b.alias(x) : made;
+};
 const stretched: LoweringRule = (g, x: Ref) => g.b.expand(x, g.results[0].shape);
 
 /** Pieces along `dim`, as large as they were seen to be. */

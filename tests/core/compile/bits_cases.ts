@@ -124,6 +124,21 @@ export const BITS_CASES: readonly BitsCase[] = [
     [[5, 36, 33]],
     (x) => ops.sumDim(ops.scale(ops.permute(x, [0, 2, 1]), 2), [2]),
   ],
+  [
+    "a sum of a view of what was turned",
+    [[6, 36, 33]],
+    (x) => ops.sumDim(ops.scale(ops.reshape(ops.permute(x, [0, 2, 1]), [2, 3, 33, 36]), 2), [3]),
+  ],
+  [
+    "a sum of a part of what was turned",
+    [[6, 36, 33]],
+    (x) => ops.sumDim(ops.scale(ops.narrow(ops.permute(x, [0, 2, 1]), 1, 3, 30), 2), [2]),
+  ],
+  [
+    "a sum of what was turned, times a factor a row",
+    [[6, 36, 33], [6, 33, 1]],
+    (x, a) => ops.sumDim(ops.mul(a, ops.permute(x, [0, 2, 1])), [2]),
+  ],
   ["the mean of silu", [[4, 16, 5, 5]], (x) => ops.meanDim(ops.silu(x), [2, 3])],
   [
     "the mean of an image that lies channels last, with a factor a channel",
@@ -143,7 +158,54 @@ export const BITS_CASES: readonly BitsCase[] = [
     [[4, 2, 2, 168], [168]],
     (x, s) => ops.meanDim(channelsFirst(ops.mul(x, s)), [2, 3]),
   ],
+  [
+    "silu, with zeros around it",
+    [[2, 5, 7, 7]],
+    (x) => ops.sin(op("constant_pad_nd")(ops.silu(ops.sin(x)), [0, 1, 0, 1], 0)),
+  ],
+  [
+    "an image that lies channels last, made contiguous",
+    [[4, 5, 5, 36], [36, 36, 1, 1], [36, 36, 1, 1]],
+    (x, w, v) => {
+      const image = ops.conv2d(channelsFirst(x), w);
+      return ops.sumDim(ops.conv2d(ops.contiguous(image), v), [0, 2]);
+    },
+  ],
+  [
+    "the gradient of an image that lies channels last, summed in rows",
+    [[4, 16, 36], [36, 36, 1, 1], [4, 1, 36]],
+    (x, w, s) => {
+      const y = ops.add(x, s), other = ops.sin(y);
+      const image = ops.conv2d(ops.reshape(ops.permute(y, [0, 2, 1]), [4, 36, 4, 4]), w);
+      return ops.add(other, ops.permute(ops.reshape(image, [4, 36, 16]), [0, 2, 1]));
+    },
+  ],
+  [
+    "a part of an image that lies channels last, behind a bias",
+    [[4, 8, 8, 36], [36, 36, 1, 1], [8, 36, 1, 1], [8]],
+    (x, w, v, b) => {
+      const image = ops.conv2d(ops.conv2d(channelsFirst(x), w), v, b);
+      return ops.sin(ops.narrow(image, 1, 0, 4));
+    },
+  ],
   ["gelu, turned behind it", [[4, 32, 20]], (x) => ops.sin(ops.permute(ops.gelu(x), [0, 2, 1]))],
   ["gelu of what was turned", [[4, 32, 20]], (x) => ops.gelu(ops.permute(ops.sin(x), [0, 2, 1]))],
+  [
+    "a view whose rows are used again, beside the view itself",
+    [[48, 32], [32], [32]],
+    (x, a, b) => {
+      const y = ops.reshape(ops.sin(x), [4, 12, 32]), rows = () => ops.reshape(y, [48, 32]);
+      const products = ops.add(ops.mul(rows(), a), ops.mul(rows(), b));
+      return ops.add(ops.reshape(products, [4, 12, 32]), ops.sin(y));
+    },
+  ],
+  [
+    "a copy that is used again, beside what was copied",
+    [[48, 32], [32], [32]],
+    (x, a, b) => {
+      const y = ops.sin(x), copy = ops.clone(y);
+      return ops.add(ops.add(ops.mul(copy, a), ops.mul(copy, b)), ops.sin(y));
+    },
+  ],
   ["sums of two dimensions", [MAPS], (x) => ops.sumDim(x, [0, 2])],
 ];
