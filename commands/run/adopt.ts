@@ -13,6 +13,7 @@ import { checkSeen, readSeen, type Seen } from "../../core/adopt/seen.ts";
 import { watch } from "../../core/adopt/watch.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { programAsCalled, shellLine } from "../../core/base/shell.ts";
+import { commandWithoutSecrets } from "../../core/base/secrets.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { makeFolder } from "../../core/base/new_file.ts";
@@ -33,7 +34,7 @@ export async function adopt(argv: string[]): Promise<number> {
     throw new UserError(
       "usage",
       `${
-        shellLine(words)
+        shellLine(commandWithoutSecrets(words))
       } ended before a step of an optimizer of torch's was seen: let it train on this machine for ${
         formatPlural(steps, "step")
       }, with the arguments that it wants.`,
@@ -96,7 +97,7 @@ function describe(seen: Seen, words: readonly string[]): string {
     ? `${loader.dataset}${loader.samples === null ? "" : ` of ${loader.samples} samples`}${at(where.loader)}`
     : "";
   const lines = [
-    `Watched ${shellLine(words)} for ${formatPlural(seen.steps, "step")}:`,
+    `Watched ${shellLine(commandWithoutSecrets(words))} for ${formatPlural(seen.steps, "step")}:`,
     `  model      ${model}, ${parameters.toLocaleString("en-US")} parameters${at(where.model)}`,
     `  loss       ${loss_of.join(", ")}${at(where.loss)}`,
     `  optimizer  ${optimizer}, ${formatPlural(groups.length, "group")}${at(where.optimizer)}`,

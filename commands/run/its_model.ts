@@ -1,8 +1,8 @@
 // The model of the checkpoint that a command is given: one of hpctrain's says which it is, those of other programs are told by flags.
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
-import { field } from "../../core/checkpoint/value.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { type Resolved, resolveSettings, type SettingsRequest } from "../../core/settings/resolve.ts";
+import type { Config } from "../../core/settings/settings.ts";
 import { settingsIn } from "../../core/train/run_folder.ts";
 import { OF_OTHERS, settingsAmong, type SettingsFilter } from "../options.ts";
 import { withUserCode } from "../user_code.ts";
@@ -10,7 +10,8 @@ import { withUserCode } from "../user_code.ts";
 /** Its run's settings; null in another program's file, whatever that calls "config". */
 function settingsOf(path: string): unknown {
   using file = openCheckpoint(path);
-  return field(file.root, "hpctrain") === undefined ? null : settingsIn(file.root);
+  const saved = settingsIn(file.root) as Partial<Config> | null;
+  return saved?.data && saved.training && saved.model?.name !== undefined ? saved : null;
 }
 
 /** A request may name checkpoints only; `takes` are the settings beside a checkpoint that knows its model. */
@@ -36,6 +37,8 @@ export async function resolvedFor(
     checkpoint: saved,
   });
   if (saved === null && resolved.origin("model.name").kind === "default") {
+    using file = openCheckpoint(path);
+    file.verify(); // damage comes first
     throw new UserError(
       "usage",
       `${path} was not written by hpctrain, so it does not say which model it is of: name that as in training, such as ` +

@@ -104,6 +104,7 @@ const FLAGS = [
 /** What each command is run with, after a training; the last line of it is enough for none to be forgotten. */
 const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   train: [["train", ...RUN, ...FLAGS, "--resume=auto", "--epochs=2", "--track=csv,mlflow,tensorboard"]],
+  adopt: [["adopt", "--", "python3", "none.py", `--token=${secret("script")}`]],
   eval: [["eval", "checkpoints/r_latest.pt", ...FLAGS.slice(1)]],
   predict: [["predict", "checkpoints/r_latest.pt", "--out=p.npz"], [
     "predict",
@@ -113,6 +114,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   generate: [["generate", "checkpoints/r_latest.pt", "--prompt=a"]],
   "find-lr": [["find-lr", ...RUN, ...FLAGS]],
   "find-batch": [["find-batch", ...RUN, ...FLAGS]],
+  schedule: [["schedule", ...RUN, ...FLAGS]],
   launch: [["launch", "-n", "1", "--", ...RUN, ...FLAGS, "--run-name=launched"]],
   watch: [["watch", "--once"]],
   sbatch: [["sbatch", ...RUN, "--env", `ANY=${secret("refused")}`, "--epochs=many"], [
