@@ -8,7 +8,10 @@ import type { LossTerm } from "../settings/losses.ts";
 import type { Loss } from "./losses.ts";
 import type { Facts } from "./model.ts";
 
-/** A part of a loss that is told beside it, as loss/NAME. */
+/**
+ * A part of a loss that is told beside it, as loss/NAME.
+ * @internal
+ */
 export interface WeighedLoss {
   readonly name: string;
   readonly weight: number;

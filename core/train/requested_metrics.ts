@@ -5,6 +5,7 @@ import type { Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
 import { type RequestedMetric, requestedMetrics } from "../settings/metrics.ts";
 
+/** @internal */
 export interface RequestedMetrics {
   readonly list: readonly RequestedMetric[];
   /** Their names in events. */
