@@ -32,8 +32,9 @@ function keysIn(text: string): string[] {
 const core = [...sources("core"), ...sources("extensions")]
   .filter((path) => path !== "core/base/random.ts" && !/^extensions\/[^/]+\/tests\//.test(path));
 
-/** Calls without a name: they tell things apart, and nothing is drawn from them. */
+/** Calls without a name: they tell things apart, and nothing is drawn from them, or they go on from two draws that have one. */
 const NO_CHOICES = [
+  "key(Math.floor(draw(k) * 2 ** 32), Math.floor(draw(k + 1) * 2 ** 32)) in core/data/augment/sample.ts",
   "key(order.length, ...seen) in core/data/source/order.ts",
   "key(length, samples, JSON.stringify(chosen)) in core/data/open/open.ts",
   "key(0, kind, JSON.stringify(facts)) in core/data/synthetic/generate.ts",
