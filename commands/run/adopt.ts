@@ -103,7 +103,13 @@ function describe(seen: Seen, words: readonly string[]): string {
     `  optimizer  ${optimizer}, ${formatPlural(groups.length, "group")}${at(where.optimizer)}`,
     ...(micro > 1 ? [`  batches    ${micro} for each step`] : []),
     ...(data === "" ? [] : [`  data       ${data}`]),
-    ...(seen.draws ? [`  dropout    off while the steps were watched${at(where.dropout)}`] : []),
+    ...(seen.draws
+      ? [
+        `  dropout    off while the steps were watched${
+          at(where.dropout)
+        }, and random functions gave one number`,
+      ]
+      : []),
   ];
   return lines.join("\n");
 }

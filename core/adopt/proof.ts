@@ -2,6 +2,7 @@
 import { join } from "../../deps/path.ts";
 import { thisProgram } from "../base/shell.ts";
 import { UserError } from "../base/errors.ts";
+import { readEvents } from "../run/event_log.ts";
 import type { Adopted } from "./settings.ts";
 import type { Seen } from "./seen.ts";
 
@@ -40,12 +41,19 @@ export function proofFlags(out: string, seen: Seen, settings: readonly Adopted[]
       "--log-interval=1",
     ],
     ...["--device=cpu", "--no-wandb", "--no-compile", `--save-dir=${join(out, "proof")}`, "--run-name=proof"],
-    `--max-steps=${Math.floor(seen.same_batches / seen.micro)}`,
+    `--max-steps=${seen.compared}`,
     ...set,
   ];
 }
 
 export async function prove(out: string, seen: Seen, settings: readonly Adopted[]): Promise<Proof> {
+  if (seen.compared === 0) {
+    throw new UserError(
+      "usage",
+      `The first step has batches of several sizes, so that none can be compared: give the script data that its batch size divides. ` +
+        `The model with its loss is in ${join(out, "model.pt2")}.`,
+    );
+  }
   const [program, ...words] = thisProgram();
   const child = new Deno.Command(program, {
     args: [...words, "train", ...proofFlags(out, seen, settings)],
@@ -55,26 +63,23 @@ export async function prove(out: string, seen: Seen, settings: readonly Adopted[
   });
   const { success, stderr } = await child.output();
   if (!success) {
-    const text = new TextDecoder().decode(stderr).trim().split("\n").at(-1) ?? "";
+    const text = new TextDecoder().decode(stderr);
+    const why = /^hpctrain: (.*)/m.exec(text)?.[1] ?? text.trim().split("\n").at(-1) ?? "";
     throw new UserError(
       "usage",
-      `The batches that were seen can't be trained here: ${text.replace(/^hpctrain: /, "")}`,
+      `The batches that were seen can't be trained here: ${why} The model with its loss is in ${
+        join(out, "model.pt2")
+      }, and what was read of the script in ${join(out, "run.yaml")}.`,
     );
   }
-  const ours = lossesIn(join(out, "proof/logs/proof/events.jsonl"));
+  const ours = readEvents(join(out, "proof/logs/proof/events.jsonl"))
+    .flatMap((event) => event.kind === "step" ? [event.loss] : []);
   const theirs = Array.from({ length: ours.length }, (_, step) => {
     const part = seen.losses.slice(step * seen.micro, (step + 1) * seen.micro);
     return part.reduce((sum, loss) => sum + loss, 0) / seen.micro;
   });
   const steps = theirs.map((loss, i) => [loss, ours[i]] as const);
   return { steps, verdict: verdictOf(steps) };
-}
-
-function lossesIn(path: string): number[] {
-  return Deno.readTextFileSync(path).split("\n").flatMap((line) => {
-    if (!line.includes('"kind":"step"')) return [];
-    return [JSON.parse(line).loss as number];
-  });
 }
 
 function verdictOf(steps: Proof["steps"]): Proof["verdict"] {
@@ -93,5 +98,6 @@ export function verdictText({ steps, verdict }: Proof, optimizer: string): strin
   const cause = before === 0
     ? "the first parts already, so the model or its loss is computed otherwise here"
     : `they part after ${before}, so the update of ${optimizer} or its rate is another one here`;
-  return `Not equal: ${cause}.`;
+  return `Not equal: ${cause}. Other sums of many threads go away with OMP_NUM_THREADS=1 before both; what else differs is in what ` +
+    "was not read.";
 }

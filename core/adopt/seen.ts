@@ -24,9 +24,8 @@ export interface Seen {
   readonly draws: boolean;
   /** Why torch.export refused the program of the steps (without dropout) and of the model; null where it did not. */
   readonly why: { readonly quiet: string | null; readonly program: string | null };
-  /** Micro-batches, and those among them that are as large as the first. */
-  readonly batches: number;
-  readonly same_batches: number;
+  /** The steps from the first on whose batches are as many and as large as the first's. */
+  readonly compared: number;
   /** Micro-batches of a step. */
   readonly micro: number;
   readonly batch: number;

@@ -35,10 +35,12 @@ export async function watch(
     }).spawn();
     await child.status;
   } catch (cause) {
-    if (!(cause instanceof Deno.errors.NotFound)) throw cause;
+    if (!(cause instanceof Deno.errors.NotFound || cause instanceof Deno.errors.PermissionDenied)) {
+      throw cause;
+    }
     throw new UserError(
       "usage",
-      `There is no program ${program}: name the Python that the script runs with.`,
+      `${program} can't be started: name the Python that the script runs with, such as python ${program}.`,
       { cause },
     );
   } finally {

@@ -252,9 +252,9 @@ export function judgeEvaluation(
     { name } = monitorOf(config);
   const { best, judged, kept, stop } = verdictOf(trainer, epoch, evaluation);
   Object.assign(cursor, { best, judged, valLoss });
-  const plateau = trainer.schedule.judged(cursor, valueIn(monitorOf(config), evaluation));
+  const value = valueIn(monitorOf(config), evaluation), plateau = trainer.schedule.judged(cursor, value);
   if (plateau) cursor.plateau = plateau;
-  const value = valueIn(monitorOf(config), evaluation), what = name === "val_loss" ? "validation loss" : name;
+  const what = name === "val_loss" ? "validation loss" : name;
   if (!Number.isFinite(value)) { // the next steps may come to a number again
     warn(`The ${what} is ${value} after step ${step}, which is never the best.`, step);
   }

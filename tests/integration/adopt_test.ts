@@ -50,6 +50,14 @@ for (const [script, [...said]] of Object.entries(ADOPTED)) {
     }));
 }
 
+Deno.test("what can be compared ends before a batch of another size, and it is said where", () =>
+  inTemp(async (cwd) => {
+    const { code, stdout, stderr } = await adopt(cwd, "uneven");
+    assertEquals(code, 0, stdout + stderr);
+    assertMatch(stdout, /^Not read: step 4 has batches of another size/m);
+    assertMatch(stdout, /^3 of 3 losses have equal bits\.$/m);
+  }));
+
 Deno.test("weights that were trained here go back into the script's own model", () =>
   inTemp(async (cwd) => {
     await adopt(cwd, "recurrent");

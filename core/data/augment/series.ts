@@ -1,7 +1,7 @@
 // Series and spectrograms: the last dimension is time, and the one before it channels or frequencies.
 import { type Argument, chance, number, whole } from "./arguments.ts";
 import { gaussianNoise } from "./blur.ts";
-import { type Kind, kind } from "./kind.ts";
+import { type Kind, kind, type Shape } from "./kind.ts";
 import { below, between, type Draw, normals, round, type Sample } from "./sample.ts";
 
 /** A mask leaves the mean of the plane, or a number. */
@@ -29,6 +29,14 @@ function maskStretch(
     }
   }
 }
+
+/** The shape behind a crop along time, or why there is none. */
+const shortened =
+  (name: string) =>
+  ({ length }: { readonly length: number }, [channels, height, width]: Shape): Shape | string =>
+    length <= width
+      ? [channels, height, length]
+      : `has ${width} steps of time, fewer than ${name}(${length})`;
 
 /** Missing points have no part in it. */
 function meanOf(values: Float32Array): number {
@@ -110,10 +118,7 @@ export const SERIES: Readonly<Record<string, Kind>> = {
     takes: { length: whole(undefined, { min: 1 }) },
     acts: "places",
     series: true,
-    after: ({ length }, [channels, height, width]) =>
-      length <= width
-        ? [channels, height, length]
-        : `has ${width} steps of time, fewer than time_crop(${length})`,
+    after: shortened("time_crop"),
     still: ({ length }) => [["middle_crop", { length }]],
     run: (sample, { length }, draw) =>
       sample.crop(0, below(sample.width - length + 1, draw(0)), sample.height, length),
@@ -122,10 +127,7 @@ export const SERIES: Readonly<Record<string, Kind>> = {
     takes: { length: whole(undefined, { min: 1 }) },
     acts: "places",
     series: true,
-    after: ({ length }, [channels, height, width]) =>
-      length <= width
-        ? [channels, height, length]
-        : `has ${width} steps of time, fewer than middle_crop(${length})`,
+    after: shortened("middle_crop"),
     still: true,
     run: (sample, { length }) => sample.crop(0, round((sample.width - length) / 2), sample.height, length),
   }),

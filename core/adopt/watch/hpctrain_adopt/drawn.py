@@ -50,14 +50,12 @@ def again():
 
 
 FUNCTIONAL = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
-functional = {}
 
 
 def watch_dropout():
     for name in FUNCTIONAL:
-        functional[name] = getattr(torch.nn.functional, name)
 
-        def off(input, p=0.5, training=True, inplace=False, of=functional[name]):
+        def off(input, p=0.5, training=True, inplace=False, of=getattr(torch.nn.functional, name)):
             if training and p > 0 and (S.depth > 0 or S.exporting):
                 S.where.setdefault("dropout", place())
                 return of(input, 0.0 if S.quiet else p, training, inplace)

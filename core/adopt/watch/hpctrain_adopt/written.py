@@ -1,5 +1,6 @@
 """Writes what was seen, and ends the script."""
 
+import itertools
 import json
 import os
 import sys
@@ -78,7 +79,7 @@ def write():
     if graph is None or S.steps == 0:
         tell(found | {"error": "no step was seen whose loss comes from a model by torch's functions"})
         return
-    optimizer, micro = S.optimizers[0], S.per_step[-1]
+    optimizer, micro = S.optimizers[0], S.per_step[0]
     divides = graph.calls[-1]
     scale = 1
     name = getattr(divides[0], "__name__", "")
@@ -102,11 +103,16 @@ def write():
     again()
     whys["program"] = export(graph, scale, "model.pt2")
     first = S.batches[0]
-    full = [b for b in S.batches if all(x.shape == y.shape for x, y in zip(b, first))]
+    # The script was trained by what lies between, too, so that the first batch of another size ends what can be compared.
+    full = list(itertools.takewhile(lambda b: all(x.shape == y.shape for x, y in zip(b, first)), S.batches))
+    even = sum(1 for _ in itertools.takewhile(lambda count: count == micro, S.per_step))
+    compared = min(even, len(full) // micro)
+    if compared < S.steps:
+        odd(f"step {compared + 1} has batches of another size, or more or fewer of them: the steps before it are compared")
     arrays = {}
     inputs = [k for k, t in enumerate(graph.outside) if t.dim()]
     for k in inputs:
-        rows = torch.cat([b[k] for b in full])
+        rows = torch.cat([b[k] for b in full or [first]])
         arrays[graph.names[k]] = (rows.float() if rows.is_floating_point() else rows).numpy()
     np.savez(os.path.join(OUT, "steps.npz"), **arrays)
     tell(
@@ -121,8 +127,7 @@ def write():
             "loss_of": graph.shape(),
             "draws": draws,
             "why": whys,
-            "same_batches": len(full),
-            "batches": len(S.batches),
+            "compared": compared,
             "micro": micro,
             "batch": first[inputs[0]].shape[0],
             "losses": [loss * scale for loss in S.losses],
