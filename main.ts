@@ -106,8 +106,8 @@ function isOfPrinting({ message, stack = "" }: Error): boolean {
   return /\(os error \d+\)/.test(message) && /console\.log/.test(stack.split("\n", 4).join());
 }
 
-/** Time for the first task of a step to say it, and for srun to end the others. */
-const TURN_MS = 1000;
+/** Time for the first task of a step to say it, and for srun to end the others: tasks of a busy node begin seconds apart. */
+const TURN_MS = 3000;
 
 /**
  * The first rank of a step says what all of them find before they meet; the others say it where that one goes on. It stays

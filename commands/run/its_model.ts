@@ -7,10 +7,11 @@ import { settingsIn } from "../../core/train/run_folder.ts";
 import { OF_OTHERS, settingsAmong, type SettingsFilter } from "../options.ts";
 import { withUserCode } from "../user_code.ts";
 
-/** Its run's settings; null in another program's file, whatever that calls "config". */
+/** Its run's settings, damaged ones too; null in another program's file, whatever that calls "config". */
 function settingsOf(path: string): unknown {
   using file = openCheckpoint(path);
   const saved = settingsIn(file.root) as Partial<Config> | null;
+  if (file.root instanceof Map && file.root.get("hpctrain") instanceof Map) return saved;
   return saved?.data && saved.training && saved.model?.name !== undefined ? saved : null;
 }
 
