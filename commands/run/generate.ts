@@ -1,7 +1,5 @@
 // `hpctrain generate CHECKPOINT --prompt TEXT`: a language model writes on.
-import { type CheckpointFile, openCheckpoint } from "../../core/checkpoint/open.ts";
-import { judgedWeights, loadWeights } from "../../core/checkpoint/training_state.ts";
-import { field, type Value } from "../../core/checkpoint/value.ts";
+import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
@@ -9,21 +7,12 @@ import { environmentLines } from "../../core/settings/environment.ts";
 import { clean } from "../../core/base/terminal.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatDuration, formatPlural, formatRate } from "../../core/base/format.ts";
-import { openTokenizer, tokenizerBeside, tokenizerMark } from "../../core/data/text/open.ts";
 import { Utf8 } from "../../core/data/text/utf8.ts";
-import { BYTE_TOKENIZER, decode, PLAIN_BYTES, type Tokenizer } from "../../core/data/text/tokenizer.ts";
-import { weightsOf } from "../../core/checkpoint/weights.ts";
-import { type Decoder, gptDecoder, wholeDecoder } from "../../core/predict/decoder.ts";
+import { decode, type Tokenizer } from "../../core/data/text/tokenizer.ts";
 import { checkPrompt, generate, type Generation } from "../../core/predict/generate.ts";
-import { CONTEXT } from "../../core/data/synthetic/synthetic.ts";
-import type { Facts } from "../../core/models/model.ts";
-import { HEADS } from "../../core/models/builder.ts";
-import { createModel } from "../../core/models/registry.ts";
-import { placeModel } from "../../core/train/fed_model.ts";
-import { savedAnswers } from "../../core/train/data_facts.ts";
+import { openLanguageModel } from "../../core/predict/language_model.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig } from "../../core/train/resume.ts";
-import type { Device } from "../../ffi/tensor.ts";
 import { withUserCode } from "../user_code.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../generate.ts";
 
@@ -44,9 +33,7 @@ export async function generateText(argv: string[]): Promise<number> {
   try {
     const { device } = openDevice(config);
     using file = openCheckpoint(path);
-    const decoder = decoderOf(file, config, device);
-    if (options.tokenizer === undefined) refuseOtherTokenizer(path, file.root, config);
-    const tokenizer = tokenizerFor(path, config, decoder, options.tokenizer);
+    const { decoder, tokenizer } = openLanguageModel(file, config, device, options.tokenizer);
     const prompt = await promptOf(options);
     const tokens = tokensOf(prompt, tokenizer, path);
     checkPrompt(tokens, decoder);
@@ -60,54 +47,6 @@ export async function generateText(argv: string[]): Promise<number> {
   } catch (error) {
     throw asUserError(error);
   }
-}
-
-/** gpt remembers what it has read of a text; other models read all of it for each token. */
-function decoderOf({ root, path }: CheckpointFile, config: Config, device: Device): Decoder {
-  const { model } = config;
-  if (model.name === "gpt") {
-    return gptDecoder(weightsOf(root, path, false).tensors, model.heads || HEADS, { path, device });
-  }
-  const answers = savedAnswers(root);
-  if (answers?.task !== "language") {
-    throw new UserError(
-      "usage",
-      `generate is for language models, and ${path} is of ${model.name}, which learned another task: predict answers with it.`,
-    );
-  }
-  const context = model.context || CONTEXT, vocabulary = answers.outputs;
-  const facts: Facts = { task: "language", input: { shape: [context], dtype: "i64" }, outputs: vocabulary };
-  const made = createModel(model, facts);
-  loadWeights(made.root.stateDict(), judgedWeights(root).root, path);
-  return wholeDecoder(placeModel(made, device), { path, device, context, vocabulary });
-}
-
-/** The folder may have been packed again since. */
-function refuseOtherTokenizer(path: string, root: Value, { data }: Config): void {
-  const own = field(field(root, "hpctrain"), "tokenizer"), found = tokenizerMark(data);
-  if (typeof own !== "string" || found === null || own === found) return;
-  throw new UserError(
-    "usage",
-    `${path} was trained on tokens of another tokenizer than the one in ${data.data_path}, which was packed again: name its ` +
-      "own with --tokenizer.",
-  );
-}
-
-function tokenizerFor(path: string, { data }: Config, { vocabulary }: Decoder, named?: string): Tokenizer {
-  if (named !== undefined) {
-    return named === "bytes" && vocabulary === 256 ? PLAIN_BYTES : openTokenizer(named);
-  }
-  const beside = tokenizerBeside(data);
-  if (beside) return beside;
-  if (vocabulary === PLAIN_BYTES.vocabulary) return PLAIN_BYTES;
-  if (vocabulary === BYTE_TOKENIZER.vocabulary) return BYTE_TOKENIZER;
-  throw new UserError(
-    "usage",
-    `The tokenizer of ${path} is not known, as ${
-      data.data_path || "its data"
-    } has none beside it: name its tokenizer.json, ` +
-      ".tiktoken file or table of characters with --tokenizer.",
-  );
 }
 
 function numbersIn(options: Options) {
