@@ -16,7 +16,7 @@ if (!MISSING) {
       "limited",
       ["--ntasks=1", "--time=1"],
       [...ENDLESS, "--batch-size=4096"],
-      "nice -n 19",
+      "nice -n 5",
     );
   });
   Deno.test.afterAll(() => bed.stop());
