@@ -3,9 +3,9 @@ import { formatBytes, formatPlural } from "../../core/base/format.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { createLoss } from "../../core/models/losses.ts";
 import { type Facts, forward, type Model } from "../../core/models/model.ts";
-import { inParts, keyedSeeds, outputOf, tokensAtOnce } from "../../core/train/blocks.ts";
+import { keyedSeeds, outputOf, tokensAtOnce } from "../../core/train/blocks.ts";
 import { isChannelsLast } from "../../core/train/build.ts";
-import { compiledMode, HEAD_IN_PARTS } from "../../core/train/compiled_choice.ts";
+import { compiledMode } from "../../core/train/compiled_choice.ts";
 import { NO_COMPILER, stepCompiler } from "../../core/train/compiler.ts";
 import { imagesLast } from "../../core/train/feed.ts";
 import { packParameters } from "../../core/train/arena.ts";
@@ -32,7 +32,6 @@ export async function planLines(model: Model, facts: Facts, { training }: Config
     const sample = sampleOf(model, facts, training.batch_size), { target } = sample;
     const last = isChannelsLast(training, model, "cpu") && sample.input.shape.length === 4;
     const input = last ? imagesLast(sample.input) : sample.input;
-    if (inParts(pass, target)) return [opByOp(HEAD_IN_PARTS)];
     const plan = compiler.examine(pass, arena, input, target, {
       mode,
       recomputes: training.gradient_checkpointing,

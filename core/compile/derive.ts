@@ -1,15 +1,23 @@
 // Gradients of a graph, as more of the same graph.
-import { broadcastShapes, Builder, sameShape, withRefs } from "./builder.ts";
+import { broadcastShapes, Builder, sameShape } from "./builder.ts";
 import { Num } from "../../ffi/scalar.ts";
-import { type Graph, hasGradients, type Node, type Pointwise, type Ref, withNodes } from "./graph.ts";
+import { type Graph, hasGradients, type Node, type Pointwise, type Ref } from "./graph.ts";
 import { argsOf } from "./uses.ts";
 import { callGradients } from "./call_rules.ts";
+import { copyInto, rebuilt } from "./rebuild.ts";
+import { type RowPart, rowPartsOf } from "./row_parts.ts";
 
 /**
  * The gradients of `of` for each of `wrt`, null where nothing leads there. It can be asked again for what it gave.
- * `seed` is the gradient of `of` itself.
+ * `seed` is the gradient of `of` itself. Nothing goes back behind `end`.
  */
-export function gradients(b: Builder, of: Ref, seed: Ref, wrt: readonly Ref[]): (Ref | null)[] {
+export function gradients(
+  b: Builder,
+  of: Ref,
+  seed: Ref,
+  wrt: readonly Ref[],
+  end: Ref | null = null,
+): (Ref | null)[] {
   const reached = reachedFrom(b, wrt, of);
   const back = new Map<Ref, Ref>([[of, seed]]);
   const add = (to: Ref, g: Ref) => {
@@ -22,7 +30,7 @@ export function gradients(b: Builder, of: Ref, seed: Ref, wrt: readonly Ref[]): 
   const results = new Map<Ref, (Ref | null)[]>();
   for (let y = of; y >= 0; y--) {
     const g = back.get(y), node = b.node(y), more = results.get(y);
-    if (!reached[y] || g === undefined && more === undefined) continue;
+    if (!reached[y] || y === end || g === undefined && more === undefined) continue;
     if (node.op === "result") {
       const call = results.get(node.args[0]) ?? [];
       call[node.index] = g!;
@@ -78,19 +86,25 @@ function summedTo(b: Builder, g: Ref, to: Ref): Ref {
 interface DeriveOptions {
   /** The gradient begins with a 0-dim tensor, the micro-batch's share, and not with 1. */
   readonly weighted: boolean;
+  /** Gradients are added to what is there. Those that are sums of many terms have it as their first one: `Graph.sums`. */
+  readonly adds?: boolean;
 }
 
 /** The gradients of the loss for the arena's parameters, `shapes`; what nothing needs is left out. */
-export function derive(graph: Graph, parameters: number, { weighted }: DeriveOptions): Graph {
+export function derive(graph: Graph, parameters: number, { weighted, adds = false }: DeriveOptions): Graph {
   const b = new Builder(graph.exact ? "faithful" : "free", graph.imagesLast);
   const { output, effects, writes = [] } = graph;
   const roots = [output, graph.loss, ...effects, ...writes.map(({ ref }) => ref)];
-  const { moved, blocks } = copyInto(b, graph, roots, false);
+  const rowParts = rowPartsOf(graph),
+    seed = () => weighted ? b.tensor({ from: "weight" }, [], "f32") : b.number(1);
+  const back = new PartsBack(b, rowParts, seed, parameters, adds);
+  const { moved, blocks } = copyInto(b, graph, roots, false, { behind: back.behind });
   const loss = moved.get(graph.loss)!;
-  const seed = weighted ? b.tensor({ from: "weight" }, [], "f32") : b.number(1);
   const wrt = parametersOf(b, parameters);
   const known = wrt.filter((r) => r !== null);
-  const found = gradients(b, loss, b.reshape(seed, b.shape(loss)), known);
+  const found = rowParts.length > 0
+    ? back.throughBody(moved.get(output)!, known)
+    : gradients(b, loss, b.reshape(seed(), b.shape(loss)), known);
   const given = wrt.map((r) => r === null ? null : found[known.indexOf(r)]);
   const whole = {
     ...graph,
@@ -101,9 +115,63 @@ export function derive(graph: Graph, parameters: number, { weighted }: DeriveOpt
     effects: effects.map((r) => moved.get(r)!),
     writes: writes.map(({ ref, held }) => ({ ref: moved.get(ref)!, held })),
     blocks,
+    ...(adds && { sums: new Set(wrt.flatMap((r, i) => r !== null && back.sums.has(r) ? [i] : [])) }),
   };
   return pruned(whole);
 }
+
+/**
+ * Backward of a loss that is added up over parts of the rows: each part goes back before the next one is computed, so that
+ * one part's logits are in memory at a time, and a weight's gradients are added up in the order of the parts.
+ */
+class PartsBack {
+  /** By parameter: its gradient from the parts so far. */
+  readonly sums = new Map<Ref, Ref>();
+  /** The gradients of each part's rows. */
+  readonly #rows: Ref[] = [];
+
+  constructor(
+    readonly b: Builder,
+    readonly parts: readonly RowPart[],
+    readonly seed: () => Ref,
+    readonly parameters: number,
+    readonly adds: boolean,
+  ) {}
+
+  behind = (r: Ref, to: (r: Ref) => Ref): void => {
+    const { b, sums } = this, part = this.parts[this.#rows.length];
+    if (r !== part?.term) return;
+    const wrt = parametersOf(b, this.parameters), known = wrt.filter((p) => p !== null), rows = to(part.rows);
+    const [own, ...found] = gradients(
+      b,
+      to(r),
+      b.reshape(this.seed(), b.shape(to(r))),
+      [rows, ...known],
+      rows,
+    );
+    this.#rows.push(own!);
+    known.forEach((p, i) => {
+      const g = found[i], before = sums.get(p) ?? (this.adds ? this.#there(p, wrt.indexOf(p)) : null);
+      if (g !== null) sums.set(p, before === null ? g : b.copy(b.pointwise("add", before, g)));
+    });
+  };
+
+  #there(p: Ref, index: number): Ref {
+    return this.b.tensor({ from: "gradient", index }, this.b.shape(p), this.b.kind(p));
+  }
+
+  /** The gradients of all parameters, when the last part has gone back. */
+  throughBody(output: Ref, known: readonly Ref[]): (Ref | null)[] {
+    const { b, sums } = this, found = gradients(b, output, b.cat(this.#rows, 0), known);
+    return known.map((p, i) => {
+      const sum = sums.get(p) ?? null, own = found[i];
+      return sum === null || own === null ? sum ?? own : b.pointwise("add", sum, own);
+    });
+  }
+}
+
+/** Without what nothing needs, and without stops. */
+const pruned = (graph: Graph): Graph => rebuilt(graph, () => null);
 
 function parametersOf(b: Builder, count: number): (Ref | null)[] {
   const refs = new Array<Ref | null>(count).fill(null);
@@ -111,93 +179,6 @@ function parametersOf(b: Builder, count: number): (Ref | null)[] {
     if (node.op === "tensor" && node.origin.from === "parameter") refs[node.origin.index] = r;
   });
   return refs;
-}
-
-/** Without what nothing needs, and without stops. */
-const pruned = (graph: Graph): Graph => rebuilt(graph, () => null);
-
-/** Writes a node of the old graph in another way; `to` finds what its arguments have become. */
-type Replace = (b: Builder, node: Node, r: Ref, to: (r: Ref) => Ref) => Ref | null;
-
-/** The same graph, with other values where `replace` gives some. */
-export function rebuilt(graph: Graph, replace: Replace): Graph {
-  const b = new Builder(graph.exact ? "exact" : "free");
-  const { output, loss, gradients, effects, writes = [] } = graph;
-  const { moved, blocks } = copyInto(
-    b,
-    graph,
-    [output, loss, ...gradients.filter((r) => r !== null), ...effects, ...writes.map(({ ref }) => ref)],
-    true,
-    replace,
-  );
-  return { ...withNodes(graph, b.nodes, (r) => moved.get(r)!), blocks };
-}
-
-interface Copied {
-  readonly moved: ReadonlyMap<Ref, Ref>;
-  /** As the graph's own: of a value that two blocks have, the first one. */
-  readonly blocks: readonly (number | undefined)[];
-}
-
-/** Builds these values and what they are made of once more. */
-function copyInto(
-  b: Builder,
-  { nodes, blocks = [] }: Graph,
-  roots: readonly Ref[],
-  unstopped: boolean,
-  replace: Replace = () => null,
-): Copied {
-  const needed = new Set<Ref>(roots);
-  nodes.forEach((node, r) => {
-    if (node.op === "tensor" && node.origin.from === "parameter") needed.add(r); // for its shape
-  });
-  const moved = new Map<Ref, Ref>(), now: (number | undefined)[] = [];
-  for (let r = nodes.length - 1; r >= 0; r--) {
-    if (needed.has(r)) { for (const a of argsOf(nodes[r])) needed.add(a); }
-  }
-  for (const r of [...needed].sort((a, b) => a - b)) {
-    const to = (a: Ref) => moved.get(a)!;
-    moved.set(r, replace(b, nodes[r], r, to) ?? copied(b, nodes[r], to, unstopped));
-    while (now.length < b.nodes.length) now.push(blocks[r]);
-  }
-  return { moved, blocks: now };
-}
-
-function copied(b: Builder, node: Node, to: (r: Ref) => Ref, unstopped: boolean): Ref {
-  switch (node.op) {
-    case "tensor":
-      return b.tensor(node.origin, node.shape, node.kind);
-    case "number":
-      return b.number(node.value, node.kind);
-    case "sum":
-      return b.sum(to(node.args[0]), node.dims);
-    case "amax":
-      return b.amax(to(node.args[0]), node.dims);
-    case "gemm":
-      return b.gemm(to(node.args[0]), to(node.args[1]), node.transposeA, node.transposeB);
-    case "reshape":
-      return b.reshape(to(node.args[0]), node.shape);
-    case "expand":
-      return b.expand(to(node.args[0]), node.shape);
-    case "permute":
-      return b.permute(to(node.args[0]), node.dims);
-    case "slice":
-      return b.slice(to(node.args[0]), node.dim, node.start, node.end);
-    case "embed":
-      return b.embed(to(node.args[0]), node.dim, node.start, node.shape[node.dim], node.inRows);
-    case "cat":
-      return b.cat(node.args.map(to), node.dim);
-    case "call":
-      return b.call(node.schema, withRefs(node.values, to), node.shape, node.kind);
-    case "result":
-      return b.result(to(node.args[0]), node.index, node.shape, node.kind);
-    case "copy":
-      return b.copy(to(node.args[0]));
-    case "stop":
-      return unstopped ? to(node.args[0]) : b.stop(to(node.args[0]));
-    default:
-      return b.laidOut(node.op, node.args.map(to), node.inRows === true);
-  }
 }
 
 // Gradients of simple ops, each in simple ops: so a gradient has gradients too. A rule gives one value for each

@@ -1,7 +1,7 @@
 // In fast plans: calls that simple ops do better than libtorch, written as simple ops.
 import { type Builder, refsIn } from "./builder.ts";
 import type { Call } from "./call_rules.ts";
-import { rebuilt } from "./derive.ts";
+import { rebuilt } from "./rebuild.ts";
 import { type Graph, nameOfCall, type Node, type Ref } from "./graph.ts";
 import { smallConvolution, smallConvolutionBackward } from "./convs.ts";
 import { argsOf } from "./uses.ts";

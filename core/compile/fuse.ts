@@ -1,7 +1,7 @@
 // From a graph to kernels in order. Values that somebody needs in memory are sinks; sinks over the same loops join into
 // one group, which computes what lies between them in registers. Products stand alone, and calls of libtorch's ops
 // cut the plan into segments.
-import { count, locate, loopsOver, rowMajor } from "./access.ts";
+import { count, locate, type Located, loopsOver, rowMajor } from "./access.ts";
 import { biasOf, blasProduct, draftProduct } from "./products.ts";
 import { ownGelu } from "./gelu.ts";
 import { callOp, callSigmoid, mklFunction, type Sigmoid, sigmoidHasTail, type Vector } from "./calls.ts";
@@ -191,23 +191,48 @@ class Fusion {
     const home = (ref: Ref, place: Home, adds = false) => {
       const found = need(ref), { base } = found;
       const node = graph.nodes[base];
-      const same = found.offset === 0 &&
-        String(found.strides) === String(rowMajor(loopsOver(graph.nodes[ref].shape))) &&
-        count(node.shape) === count(graph.nodes[ref].shape);
+      const same = isWhole(found, graph.nodes[ref]) && count(node.shape) === count(graph.nodes[ref].shape);
       const free = node.op !== "tensor" && node.op !== "call" && node.op !== "result" && !homes.has(base);
       const own = !this.options.exact && !this.options.libraryProducts;
       const direct = !adds || node.op === "gemm" && own && !this.#under.has(base) && alone(ref, base);
       if (same && free && direct) {
         homes.set(base, place);
         if (adds) addsTo.add(base);
+        if (place.from === "gradient") this.#sumAt(base, place, uses);
       } else this.#copies.push({ ref, home: place, adds });
     };
     home(graph.output, { from: "output" });
     home(graph.loss, { from: "loss" });
     for (const { ref } of graph.writes ?? []) need(ref);
     graph.gradients.forEach((ref, index) => {
-      if (ref !== null) home(ref, { from: "gradient", index }, this.options.adds);
+      if (ref !== null) {
+        home(ref, { from: "gradient", index }, this.options.adds && !graph.sums?.has(index));
+      }
     });
+  }
+
+  /** A gradient that is added up part by part (derive.ts) lies in its place from the first term on, where that is a product. */
+  #sumAt(base: Ref, place: Home, uses: ReadonlyMap<Ref, number>): void {
+    const { graph: { nodes } } = this, { homes } = this.#draft;
+    for (let at = base;;) {
+      const node = nodes[at], sum = node.op === "copy" ? nodes[node.args[0]] : node;
+      if (sum.op !== "add" || node.op !== "copy" && !sum.args.some((arg) => nodes[arg].op === "copy")) return;
+      const all = sum.args.map((arg) => this.#wholly(arg));
+      const terms = all.filter((arg) => uses.get(arg) === 1 && !homes.has(arg));
+      const first = node.op === "copy" && all.every((arg) => nodes[arg]?.op === "gemm")
+        ? Math.min(...all)
+        : -1;
+      const before = terms.find((arg) => nodes[arg].op === "copy" || arg === first);
+      if (before === undefined || count(nodes[before].shape) !== count(node.shape)) return;
+      homes.set(before, place);
+      at = before;
+    }
+  }
+
+  /** The value behind this view, if both lie alike in memory; else -1. */
+  #wholly(ref: Ref): Ref {
+    const found = locate(this.graph, ref, this.#inMemory);
+    return !("missing" in found) && isWhole(found, this.graph.nodes[ref]) ? found.base : -1;
   }
 
   #made(ref: Ref): void {
@@ -366,6 +391,9 @@ class Fusion {
     return readers;
   }
 }
+
+const isWhole = ({ offset, strides }: Pick<Located, "offset" | "strides">, { shape }: Node): boolean =>
+  offset === 0 && String(strides) === String(rowMajor(loopsOver(shape)));
 
 /** Null where reading what lies in memory by now takes more than a group has; computing it takes less. */
 function fitting(build: () => BuiltGroup): BuiltGroup | null {

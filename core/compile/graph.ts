@@ -91,6 +91,8 @@ export type TensorOrigin =
   | { readonly from: "weights" }
   /** The arena's parameter of this number. */
   | { readonly from: "parameter"; readonly index: number }
+  /** The arena's gradient of this number, as it is before the step. */
+  | { readonly from: "gradient"; readonly index: number }
   /** On a GPU: random numbers in [0, 1), other ones in each step, which whoever reads them computes. */
   | { readonly from: "drawn"; readonly draw: number }
   /** A tensor that the step reads and that stays the same: a mask, a table; index into the recording's list. */
@@ -175,6 +177,8 @@ export interface Graph {
   readonly loss: Ref;
   /** One per parameter of the arena, once derived; null for one that is not reached. */
   readonly gradients: readonly (Ref | null)[];
+  /** Those of these parameters are sums in which what was there before is the first term. */
+  readonly sums?: ReadonlySet<number>;
   /** Its bits count: each value is one that libtorch computes, and none is computed in another way. */
   readonly exact?: boolean;
   /** Calls that write to held tensors (a batch norm's count), after everything else has read them if nobody reads the call. */

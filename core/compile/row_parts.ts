@@ -1,7 +1,9 @@
-// A loss that was added up over parts of the rows (the head of a language model, whose logits are made part by part) is
-// one sum over all rows again: a plan reads rows where they lie, and its logits take less memory in half precision.
+// A loss that was added up over parts of the rows: the head of a language model, whose logits are made part by part. On a
+// GPU it is one sum over all rows again: a plan reads rows where they lie, and its logits take less memory in half
+// precision. On a CPU parts stay parts, and each goes back before the next one (derive.ts).
 import type { Builder } from "./builder.ts";
-import { type Node, POINTWISE, type Pointwise, type Ref } from "./graph.ts";
+import { type Graph, type Node, POINTWISE, type Pointwise, type Ref } from "./graph.ts";
+import { argsOf } from "./uses.ts";
 
 /** How the values of the parts, one for each, become one value. */
 type Joined =
@@ -14,15 +16,55 @@ type Joined =
 
 /** `loss` itself, where it is no such sum or its parts are unlike each other. */
 export function withoutRowParts(b: Builder, loss: Ref): Ref {
-  const terms = termsOf(b, loss);
+  const terms = termsOf(b.nodes, loss);
   const joined = terms.length > 1 ? new Joiner(b).join(terms) : null;
   return joined?.as === "sum" ? joined.ref : loss;
 }
 
-function termsOf(b: Builder, ref: Ref): Ref[] {
+/** A term of the loss that reads these rows of the output, and no others. */
+export interface RowPart {
+  readonly term: Ref;
+  readonly rows: Ref;
+}
+
+/** In their order; none where the loss is no sum over parts of the output's rows that follow each other. */
+export function rowPartsOf({ nodes, loss, output }: Pick<Graph, "nodes" | "loss" | "output">): RowPart[] {
+  const terms = termsOf(nodes, loss);
+  if (terms.length === 1) return [];
+  const parts = terms.flatMap((term) => {
+    const rows = rowsUnder(nodes, term, output);
+    return rows === null ? [] : [{ term, rows }];
+  });
+  let from = 0;
+  const follow = parts.every(({ rows }) => {
+    const { start, end } = nodes[rows] as SliceNode, follows = start === from;
+    from = end;
+    return follows;
+  });
+  return parts.length === terms.length && follow && from === nodes[output].shape[0] ? parts : [];
+}
+
+/** The only rows of `output` that this value is made of, and it of nothing else of the output; else null. */
+function rowsUnder(nodes: readonly Node[], term: Ref, output: Ref): Ref | null {
+  const todo = [term], seen = new Set<Ref>();
+  let found: Ref | null = null;
+  while (todo.length > 0) {
+    const ref = todo.pop()!, node = nodes[ref];
+    if (seen.has(ref)) continue;
+    seen.add(ref);
+    if (ref === output) return null;
+    if (node.op === "slice" && node.args[0] === output && node.dim === 0) {
+      if (found !== null) return null;
+      found = ref;
+    } else if (ref > output) todo.push(...argsOf(node)); // what came before is no part of the output's
+  }
+  return found;
+}
+
+function termsOf(nodes: readonly Node[], ref: Ref): Ref[] {
   const terms: Ref[] = [];
   for (let at = ref;;) {
-    const node = b.node(at);
+    const node = nodes[at];
     if (node.op !== "add") return [at, ...terms];
     terms.unshift(node.args[1]);
     at = node.args[0];

@@ -2,7 +2,7 @@
 // together, libtorch computes them; kernels that only read through an expression of them still compute it in registers.
 import { Num } from "../../ffi/scalar.ts";
 import { type Builder, numelOf, withRefs } from "./builder.ts";
-import { rebuilt } from "./derive.ts";
+import { rebuilt } from "./rebuild.ts";
 import type { Graph, Kind, Node, Ref } from "./graph.ts";
 
 const of = (r: Ref) => ({ ref: r });

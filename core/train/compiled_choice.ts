@@ -2,10 +2,10 @@
 import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Config } from "../settings/settings.ts";
-import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { scope } from "../../ffi/tensor.ts";
 import { machineIsa, noIsa } from "../../ffi/machine.ts";
 import { isCode } from "../models/user/file.ts";
-import { inParts, type Pass } from "./blocks.ts";
+import type { Pass } from "./blocks.ts";
 import { neverPays, openAutoChoice } from "./compiled_auto.ts";
 import { type Choice, type Compiler, type Mode, NO_COMPILER } from "./compiler.ts";
 import { thawing, type TrainedParameters } from "./trained_parameters.ts";
@@ -51,12 +51,6 @@ export function whyNotCompiled(
 
 const OWN_CODE =
   "a model or a loss in TypeScript may do something else in a later step (--compile=exact compiles it where two are alike)";
-
-export const HEAD_IN_PARTS =
-  "the head computes its logits in parts (--set training.logits_mib=0 computes them whole)";
-
-/** A plan's logits are whole: on a GPU in half precision and in the place of their gradient, on a CPU as f32. */
-export const onHostInParts = (p: Pass, target: Tensor): boolean => !p.onGpu && inParts(p, target);
 
 // --compile alone takes the faster way. At the start some micro-batches are timed, compiled and op by op in turn, and the run
 // keeps to what was faster: its checkpoints have the choice among their settings, and a run that goes on takes it from there.

@@ -29,7 +29,6 @@ import {
   gradientsIn,
   shortenedGradients,
 } from "./compared_gradients.ts";
-import { HEAD_IN_PARTS, onHostInParts } from "./compiled_choice.ts";
 import { type Kind, Kinds, OP_BY_OP, type Steps, UNSEEN } from "./compiled_kinds.ts";
 import { attemptPlans, makePlans, type Plans, type Wanted } from "./compiled_plans.ts";
 import { type Given, Refuser } from "./compiled_refusals.ts";
@@ -188,10 +187,7 @@ class StepCompiler {
     const known = this.#kinds.of(p, given), { refuser } = this.court;
     if (known || this.#kinds.areMany) return known;
     if (refuser.hasRefused(p, given)) return this.#kinds.add(p, given, OP_BY_OP);
-    if (!onHostInParts(p, given.target)) return this.#kinds.add(p, given, UNSEEN);
-    if (!this.#reported) refuser.reports().warn(`Steps are not compiled: ${HEAD_IN_PARTS}.`);
-    this.#reported = true;
-    return null;
+    return this.#kinds.add(p, given, UNSEEN);
   }
 
   #recorded(way: Way, p: Pass, given: Given, judge: Parameters<typeof recordedRun>[5]): Outcome {

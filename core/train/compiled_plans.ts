@@ -67,7 +67,8 @@ export function makePlans(
   });
   if ("reason" in lowered) return { reason: sentenceOf(lowered) };
   const { graph: forward } = lowered, weighted = weight !== null;
-  const graph = orRefusal(() => derive(forward, arena.parameters.length, { weighted }));
+  const derived = (adds: boolean) => derive(forward, arena.parameters.length, { weighted, adds });
+  const graph = orRefusal(() => derived(false));
   if ("reason" in graph) return { reason: sentenceOf(graph) };
   const { device } = arena.flat;
   const { shape, dtype } = outcome.output;
@@ -81,7 +82,14 @@ export function makePlans(
   const drawing = lowered.drawings > 0 ? drawingOn(device, lowered.drawings) : null;
   const memory = { ...arena, held, output, losses, workspace, drawing: drawing?.numbers };
   const make = (adds: boolean) =>
-    makePlan(graph, memory, { exact: mode === "exact", adds, isa, threads: threads(), recomputes, cuts });
+    makePlan(adds ? derived(true) : graph, memory, {
+      exact: mode === "exact",
+      adds,
+      isa,
+      threads: threads(),
+      recomputes,
+      cuts,
+    });
   const first = make(false);
   if ("lacks" in first) return { reason: whyNoPlan(first) };
   const written = new Set(first.placed.slots.flatMap((slot) => slot.from === "gradient" ? [slot.index] : []));

@@ -67,15 +67,22 @@ export interface Lowered {
   free(): void;
 }
 
+interface LowerOptions {
+  readonly exact?: boolean;
+  readonly device?: Device;
+  /** A loss over parts of the rows becomes one over all (row_parts.ts). */
+  readonly joinsParts?: boolean;
+}
+
 /** A graph without gradients yet, or the first op that keeps the step from having one. */
 export function lower(
   recording: Recording,
   pass: RecordedPass,
-  { exact = false, device = "cpu" as Device } = {},
+  { exact = false, device = "cpu", joinsParts = !exact && device !== "cpu" }: LowerOptions = {},
 ): Lowered | Refusal {
   if (recording.refusal) return recording.refusal;
   const g = new Lowering(exact, device);
-  const made = orRefusal(() => new Pass(g, recording, pass).graph());
+  const made = orRefusal(() => new Pass(g, recording, pass, joinsParts).graph());
   if ("reason" in made) {
     g.free();
     return made;
@@ -145,7 +152,12 @@ class Pass {
   /** The last value of each of these. */
   readonly #ends = new Map<Ref, Ref>();
 
-  constructor(readonly g: Lowering, readonly recording: Recording, readonly pass: RecordedPass) {
+  constructor(
+    readonly g: Lowering,
+    readonly recording: Recording,
+    readonly pass: RecordedPass,
+    readonly joinsParts: boolean,
+  ) {
     this.#refs = new Array(recording.values.length);
   }
 
@@ -169,7 +181,7 @@ class Pass {
       while (blocks.length < g.b.nodes.length) blocks.push(op.part);
     });
     const summed = this.#ref(loss);
-    const refs = { output: this.#ref(output), loss: g.exact ? summed : withoutRowParts(g.b, summed) };
+    const refs = { output: this.#ref(output), loss: this.joinsParts ? withoutRowParts(g.b, summed) : summed };
     // One that the loss doesn't need has a gradient of zeros.
     pass.parameters.forEach((t, index) =>
       g.b.tensor({ from: "parameter", index }, t.shape, elementKind(t.dtype)!)

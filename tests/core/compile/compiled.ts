@@ -33,6 +33,8 @@ export interface Case {
   readonly numbers?: boolean;
   /** The pass goes backward by itself. */
   readonly goesBack?: boolean;
+  /** As on a GPU: a loss over parts of the rows is one over all. */
+  readonly joinsParts?: boolean;
   /** Gives the output and the loss. */
   pass(): { output: Tensor; loss: Tensor };
 }
@@ -50,7 +52,8 @@ type Numbers = ReturnType<typeof toNumbers>;
 
 /** Or why the pass has no graph. */
 export function compared(
-  { input, target, parameters, pass, exact, floor = 1e-3, numbers = false, goesBack = false }: Case,
+  { input, target, parameters, pass, exact, floor = 1e-3, numbers = false, goesBack = false, joinsParts }:
+    Case,
 ): Compared | Refusal {
   return scope(() => {
     for (const p of parameters) requireGrad(p);
@@ -60,7 +63,7 @@ export function compared(
       if (!goesBack) backward(made.loss);
       return made;
     });
-    const lowered = lower(recording, { input, target, parameters, output, loss }, { exact });
+    const lowered = lower(recording, { input, target, parameters, output, loss }, { exact, joinsParts });
     if ("reason" in lowered) {
       recording.free();
       return lowered;
@@ -99,6 +102,7 @@ function compare(
         return detach(parameters[origin.index]);
       case "held":
         return lowered.held[origin.index];
+      case "gradient":
       case "weight":
       case "weights":
       case "drawn":
