@@ -4,7 +4,7 @@ import type { Team } from "../ranks/team.ts";
 import type { Config } from "../settings/settings.ts";
 import { scope } from "../../ffi/tensor.ts";
 import { machineIsa, noIsa } from "../../ffi/machine.ts";
-import { isCode } from "../models/user/file.ts";
+import { isCode, userFile } from "../models/user/file.ts";
 import type { Pass } from "./blocks.ts";
 import { neverPays, openAutoChoice } from "./compiled_auto.ts";
 import { type Choice, type Compiler, type Mode, NO_COMPILER } from "./compiler.ts";
@@ -46,11 +46,18 @@ export function whyNotCompiled(
   }
   if (pass.onGpu) return null;
   if (machineIsa() === null) return noIsa();
-  return config.training.compile === "auto" && !keepsNothing(config) ? OWN_CODE : null;
+  const kept = config.training.compile === "auto" ? keptInCode(config) : null;
+  return kept === null
+    ? null
+    : `${kept} may do something else in a later step (--compile=exact compiles them where two are alike)`;
 }
 
-const OWN_CODE =
-  "a model or a loss in TypeScript may do something else in a later step (--compile=exact compiles it where two are alike)";
+/** A place in the user's code, which is open, by which a later step may be another; null where none is to be seen. */
+const keptInCode = ({ model, training }: Config): string | null =>
+  [model.name, training.loss].filter(isCode).map((path) => userFile(path).keeps ?? null).find((one) =>
+    one !== null
+  ) ??
+    null;
 
 // --compile alone takes the faster way. At the start some micro-batches are timed, compiled and op by op in turn, and the run
 // keeps to what was faster: its checkpoints have the choice among their settings, and a run that goes on takes it from there.

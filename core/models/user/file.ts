@@ -4,6 +4,7 @@
 import { UserError } from "../../base/errors.ts";
 import { dirname, join } from "../../../deps/path.ts";
 import { NativeError } from "../../../ffi/errors.ts";
+import { type Code, keptState } from "./kept_state.ts";
 
 export const isExported = (name: string): boolean => /\.pt2$/i.test(name);
 
@@ -13,6 +14,8 @@ export type LibraryContext = Readonly<Record<string, unknown>>;
 export interface UserFile {
   readonly path: string;
   readonly hash: string;
+  /** The place in its code, or in that which it imports, by which a later call may do something else; null: there is none. */
+  readonly keeps?: string | null;
   /** A loader thread opens data by the module at this address; absent where only this thread reads it. */
   readonly reader?: string;
   /** Its function makes something of the library and of this. */
@@ -57,6 +60,7 @@ export async function openUserFile(
   return {
     path,
     hash: loaded.hash,
+    keeps: loaded.keeps,
     call,
     make(context) {
       const made = call({ ...library, ...context });
@@ -142,6 +146,7 @@ interface LoadedFile {
   readonly path: string;
   /** The SHA-256 covers the file and those it imports. */
   readonly hash: string;
+  readonly keeps: string | null;
   readonly exports: Readonly<Record<string, unknown>>;
 }
 
@@ -154,22 +159,33 @@ const FRAMES = 60;
 
 export async function loadFile(path: string): Promise<LoadedFile> {
   Error.stackTraceLimit = FRAMES;
-  const { url, hash } = await prepared(path);
-  return { path, hash, exports: await import(url) };
+  const { url, hash, codes } = await prepared(path);
+  return { path, hash, keeps: keptState(codes), exports: await import(url) };
 }
 
 /** Nothing is run. */
 export const hashOfFile = async (path: string): Promise<string> => (await prepared(path)).hash;
 
-async function prepared(path: string): Promise<{ url: string; hash: string }> {
-  const files: string[] = [];
-  const url = await urlOfFile(path, [], files);
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(files.join("\0")));
-  return { url, hash: new Uint8Array(digest).toHex() };
+interface Prepared {
+  readonly url: string;
+  readonly hash: string;
+  /** The file's code comes first, then that of files that it imports. */
+  readonly codes: readonly Code[];
+}
+
+async function prepared(path: string): Promise<Prepared> {
+  const files: ReadFile[] = [];
+  const url = await urlOfFile(path, [], files), sources = files.map(({ source }) => source).join("\0");
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(sources));
+  return { url, hash: new Uint8Array(digest).toHex(), codes: files };
+}
+
+interface ReadFile extends Code {
+  readonly source: string;
 }
 
 /** It adds what was read to `files`, in order. */
-async function urlOfFile(path: string, above: readonly string[], files: string[]): Promise<string> {
+async function urlOfFile(path: string, above: readonly string[], files: ReadFile[]): Promise<string> {
   if (above.includes(path)) {
     throw new UserError(
       "usage",
@@ -177,8 +193,9 @@ async function urlOfFile(path: string, above: readonly string[], files: string[]
     );
   }
   const source = await read(path, above.at(-1));
-  files.push(source);
-  const js = await stripTypes(source, path);
+  const own = { path, source, js: "" };
+  files.push(own);
+  const js = own.js = await stripTypes(source, path);
   const foreign = FOREIGN.exec(js);
   if (foreign) {
     throw new UserError(

@@ -6,6 +6,8 @@ import { settings } from "./rig.ts";
 import { openAutoChoice } from "../../../core/train/compiled_auto.ts";
 import { choiceFor, modeOfRun } from "../../../core/train/compiled_choice.ts";
 import type { ChoiceInTurn } from "../../../core/train/compiler.ts";
+import { noteUserFile, openUserFile } from "../../../core/models/user/file.ts";
+import * as library from "../../../mod.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
 import { contents, eventsIn, started, trained } from "./started.ts";
@@ -73,6 +75,51 @@ const FLAGS = [
   "--epochs=30",
 ];
 
+/** Residual layers with a term of its own. */
+const NET = `export default ({ nn, ops, model, block, facts, outputs }) => {
+  class Net extends nn.Module {
+    first = this.child("first", new nn.Linear(facts.input.shape[0], 16));
+    last = this.child("last", new nn.Linear(16, outputs));
+    forward(x) {
+      let y = this.first.forward(x);
+      for (let i = 0; i < 3; i++) y = ops.add(y, ops.silu(ops.mul(y, 0.5)));
+      return this.last.forward(y);
+    }
+  }
+  return new Net();
+};`;
+
+/** The path of a model with this code, which is open. */
+async function codeOf(folder: string, js: string): Promise<string> {
+  Deno.mkdirSync(folder, { recursive: true });
+  const path = `${folder}/net.ts`;
+  Deno.writeTextFileSync(path, js);
+  noteUserFile(await openUserFile(path, "model", { ...library }, ""));
+  return path;
+}
+
+Deno.test({
+  name:
+    "a model in TypeScript is compiled where its code keeps nothing for a later step, and else a line says where",
+  ignore,
+  async fn() {
+    const folder = Deno.makeTempDirSync();
+    try {
+      const reasons: string[] = [];
+      for (const [i, js] of [NET, NET.replace("let y =", "this.calls = 1; let y =")].entries()) {
+        const model = await codeOf(`${folder}/${i}`, js);
+        await started(`${folder}/run${i}`, [...FLAGS, `--model=${model}`], (run) => {
+          reasons.push(run.choice === null ? run.compiling.join() : "compiled");
+        });
+      }
+      assertEquals(reasons[0], "compiled");
+      assertEquals(reasons[1].includes(`${folder}/1/net.ts:6 (`), true, reasons[1]);
+    } finally {
+      Deno.removeSync(folder, { recursive: true });
+    }
+  },
+});
+
 /** Weights, the optimizer's state and what else is no setting. */
 const stateOf = (path: string) =>
   [...contents(path)].filter(([at]) => !/config|seconds|wandb|\/run$/.test(at));
@@ -81,14 +128,16 @@ for (
   const [what, ...flags] of [["one micro-batch a step"], ["two", "--grad-accum=2"], [
     "dropout",
     "--set=model.dropout=0.1",
-  ]]
+  ], ["a model in TypeScript", "--model=NET"]]
 ) {
   Deno.test({
     name: `a run has the bits of one with --compile=off, whichever way it takes: ${what}`,
     ignore,
     async fn() {
-      const all = [...FLAGS, "--batch-size=8", ...flags], folder = Deno.makeTempDirSync();
+      const folder = Deno.makeTempDirSync();
       try {
+        const net = await codeOf(folder, NET);
+        const all = [...FLAGS, "--batch-size=8", ...flags].map((flag) => flag.replace("NET", net));
         const plain = await trained(`${folder}/off`, [...all, "--compile=off"]);
         for (const slower of ["compiled", "op by op"] as const) {
           await started(`${folder}/${slower}`, [...all, "--compile=auto"], async (run) => {
