@@ -12,6 +12,7 @@ export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   step: ["ffi", "core/compile", "core/models", "core/run", "core/train"],
   loader: ["ffi", "core/data"],
   maps: ["ffi", "core/data"],
+  curves: ["ffi", "core/data", "core/models", "core/train", "presets"],
   save: ["ffi", "core/checkpoint", "core/train"],
   shards: ["ffi", "core/models", "core/train"],
   jobs: ["main.ts", "commands", "core", "extensions", "ffi"],

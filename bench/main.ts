@@ -2,6 +2,7 @@
 import { runAge } from "./age.ts";
 import { allreduceBenchmark } from "./allreduce.ts";
 import { compileBenchmark } from "./compile.ts";
+import { curvesBenchmark } from "./curves.ts";
 import { ddpBenchmark } from "./ddp.ts";
 import { exportedBenchmark } from "./exported.ts";
 import { generateBenchmark } from "./generate.ts";
@@ -23,6 +24,7 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   jobs: (programs) => jobsBenchmark(programs, Deno.env.get("HPCTRAIN_BENCH_LIGHTNING") || null, cases, quick),
   step: (programs) => stepBenchmark(programs, quick),
   compile: (programs) => compileBenchmark(programs, quick),
+  curves: (programs) => curvesBenchmark(programs, quick),
   exported: exportedBenchmark,
   loader: (programs) => loaderBenchmark(programs, quick),
   maps: (programs) =>
@@ -77,6 +79,7 @@ const hasQuick = [
   "jobs",
   "step",
   "compile",
+  "curves",
   "loader",
   "maps",
   "ddp",
