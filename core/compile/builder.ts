@@ -1,6 +1,7 @@
 // Builds a graph value by value: infers shapes, gives equal values one number, computes what is constant, and leaves
 // out what changes nothing.
 import {
+  hasGradients,
   type Kind,
   nameOfCall,
   type Node,
@@ -11,7 +12,7 @@ import {
 } from "./graph.ts";
 import { rowMajor } from "./access.ts";
 import { fold } from "./fold.ts";
-import { IMAGES, lastStrides, liesLast, orderOf, viewed } from "./strides.ts";
+import { followsImage, IMAGES, lastStrides, liesLast, orderOf, viewed } from "./strides.ts";
 import { turnedGelu } from "./turned_gelu.ts";
 
 export type Shape = readonly number[];
@@ -54,10 +55,17 @@ type Way = "free" | "exact" | "faithful";
 export class Builder {
   readonly nodes: Node[] = [];
   readonly #known = new Map<string, Ref>();
-  /** Views here, and copies in libtorch, in which the numbers lie side by side: what is stretched behind an op, or cropped. */
+  /**
+   * Views here, and copies in libtorch, in which the numbers lie side by side: what is stretched behind an op, cropped, or has a
+   * shape that no view of it has.
+   */
   readonly #stretched = new Set<Ref>();
 
   readonly #knownStrides: (readonly number[])[] = [];
+  /** True for a value that a gradient may go back through. */
+  readonly #learns: boolean[] = [];
+  /** False where no gradient goes back through what is added from now on. */
+  learning = true;
 
   /** `imagesLast`: as the input's images lie. */
   constructor(readonly way: Way = "free", public imagesLast = false) {}
@@ -183,8 +191,8 @@ export class Builder {
   /** A call's result that lies channels last, as the image does that it was given. */
   #isImage(call: Node, index: number, shape: Shape): boolean {
     if (call.op !== "call" || shape.length !== IMAGE) return false;
-    const known = IMAGES[nameOfCall(call.schema)], image = known && call.values[known.image];
-    if (!isRef(image) || !known.results.includes(index)) return false;
+    const name = nameOfCall(call.schema), known = IMAGES[name], image = known && call.values[known.image];
+    if (!isRef(image) || !known.results.includes(index) || !followsImage(name, shape)) return false;
     return this.#liesLast(image.ref);
   }
 
@@ -196,9 +204,16 @@ export class Builder {
     return liesLast({ shape: this.shape(r), strides: this.#strides(r) });
   }
 
+  /** A stretched value stays so where each of its places has a gradient of its own: libtorch adds those up at last. */
   #unstretched(r: Ref): Ref {
     const node = this.nodes[r];
-    return node.op === "expand" ? this.#unstretched(node.args[0]) : r;
+    return node.op === "expand" && !this.#learns[r] ? this.#unstretched(node.args[0]) : r;
+  }
+
+  #isLearnt(node: Node): boolean {
+    if (!this.learning || !hasGradients(node.kind) || node.op === "stop") return false;
+    if (node.op === "tensor") return node.origin.from === "parameter" || node.origin.from === "input";
+    return "args" in node && node.args.some((arg) => this.#learns[arg]);
   }
 
   #simplest(op: Pointwise, args: readonly Ref[], shape: Shape, inRows: boolean): Ref {
@@ -326,7 +341,10 @@ export class Builder {
     if (node.op === "expand" && numelOf(this.shape(node.args[0])) === 1) {
       return this.expand(this.reshape(node.args[0], []), shape);
     }
-    return this.#add({ op: "reshape", args: [x], shape, kind: node.kind });
+    const made = this.#add({ op: "reshape", args: [x], shape, kind: node.kind });
+    const copies = this.way === "faithful" && viewed(node.shape, this.#strides(x), shape) === null;
+    if (copies) this.#stretched.add(made);
+    return made;
   }
 
   expand(x: Ref, shape: Shape): Ref {
@@ -432,9 +450,7 @@ export class Builder {
 
   /** Its first result. A Ref among `values` stands as { ref }, also in lists. */
   call(schema: string, values: readonly unknown[], shape: Shape, kind: Kind = "f32"): Ref {
-    const given = this.way === "faithful"
-      ? withRefs(values, (r) => this.#isStretched(r) ? this.copy(r) : r)
-      : values;
+    const given = this.way === "faithful" ? withRefs(values, (r) => this.#whole(r)) : values;
     const plain: Node = { op: "call", schema, values: given, args: refsIn(given), shape, kind };
     if (this.way === "faithful" && EACH_BY_ITSELF.test(schema) && !this.#isImage(plain, 0, shape)) {
       const own = refsIn(given);
@@ -460,10 +476,14 @@ export class Builder {
     return made;
   }
 
-  #isStretched(r: Ref): boolean {
+  /** The same value, where what libtorch has copied is a copy, and a view of it is a view of the copy. */
+  #whole(r: Ref): Ref {
+    if (this.#stretched.has(r)) return this.numberOf(r) === null ? this.copy(r) : r;
     const node = this.nodes[r];
-    if (this.#stretched.has(r)) return this.numberOf(r) === null;
-    return (node.op === "reshape" || node.op === "permute") && this.#isStretched(node.args[0]);
+    if (node.op !== "reshape" && node.op !== "permute") return r;
+    const [source] = node.args, whole = this.#whole(source);
+    if (whole === source) return r;
+    return node.op === "reshape" ? this.reshape(whole, node.shape) : this.permute(whole, node.dims);
   }
 
   result(call: Ref, index: number, shape: Shape, kind: Kind = "f32"): Ref {
@@ -489,13 +509,18 @@ export class Builder {
   }
 
   #add(node: Node): Ref {
-    if (this.way === "faithful" && !ONCE.has(node.op)) return this.nodes.push(node) - 1;
+    if (this.way === "faithful" && !ONCE.has(node.op)) return this.#push(node);
     const key = keyOf(node);
     const known = this.#known.get(key);
     if (known !== undefined) return known;
-    this.nodes.push(node);
-    this.#known.set(key, this.nodes.length - 1);
-    return this.nodes.length - 1;
+    const made = this.#push(node);
+    this.#known.set(key, made);
+    return made;
+  }
+
+  #push(node: Node): Ref {
+    if (this.way === "faithful") this.#learns.push(this.#isLearnt(node));
+    return this.nodes.push(node) - 1;
   }
 }
 

@@ -155,20 +155,11 @@ const RULES: Readonly<Record<string, CallRule>> = {
   upsample_linear1d: (at) => [ofUpsample(at, "linear1d", 1, true)],
   upsample_bilinear2d: (at) => [ofUpsample(at, "bilinear2d", 2, true)],
   upsample_trilinear3d: (at) => [ofUpsample(at, "trilinear3d", 3, true)],
-  reflection_pad2d: ({ b, back, given, shapeOf }) => [
-    b.call(
-      "reflection_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor",
-      [of(back[0]!), ...given],
-      shapeOf(0),
+  ...Object.fromEntries(
+    ["reflection_pad", "replication_pad"].flatMap((name) =>
+      [1, 2, 3].map((n): [string, CallRule] => [`${name}${n}d`, (at) => [ofBorder(at, `${name}${n}d`, n)]])
     ),
-  ],
-  replication_pad2d: ({ b, back, given, shapeOf }) => [
-    b.call(
-      "replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor",
-      [of(back[0]!), ...given],
-      shapeOf(0),
-    ),
-  ],
+  ),
   _scaled_dot_product_flash_attention_for_cpu: ({ b, y, result, back, given, shapeOf }) => {
     const [q, k, v, dropout, causal, mask, scale] = given;
     const call = b.call(
@@ -296,6 +287,13 @@ const SCALES: Readonly<Record<number, string>> = {
   2: "float? scales_h=None, float? scales_w=None",
   3: "float? scales_d=None, float? scales_h=None, float? scales_w=None",
 };
+
+const ofBorder = ({ b, back, given, shapeOf }: Backward, name: string, dims: number): Ref =>
+  b.call(
+    `${name}_backward(Tensor grad_output, Tensor self, SymInt[${2 * dims}] padding) -> Tensor`,
+    [of(back[0]!), ...given],
+    shapeOf(0),
+  );
 
 function ofUpsample(
   { b, back, given, shapeOf }: Backward,

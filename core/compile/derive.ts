@@ -100,6 +100,7 @@ export function derive(graph: Graph, parameters: number, { weighted, adds = fals
   const back = new PartsBack(b, rowParts, seed, parameters, adds);
   const { moved, blocks } = copyInto(b, graph, roots, false, { behind: back.behind });
   const loss = moved.get(graph.loss)!;
+  b.learning = false;
   const wrt = parametersOf(b, parameters);
   const known = wrt.filter((r) => r !== null);
   const found = rowParts.length > 0
@@ -142,18 +143,15 @@ class PartsBack {
     const { b, sums } = this, part = this.parts[this.#rows.length];
     if (r !== part?.term) return;
     const wrt = parametersOf(b, this.parameters), known = wrt.filter((p) => p !== null), rows = to(part.rows);
-    const [own, ...found] = gradients(
-      b,
-      to(r),
-      b.reshape(this.seed(), b.shape(to(r))),
-      [rows, ...known],
-      rows,
-    );
+    b.learning = false;
+    const seed = b.reshape(this.seed(), b.shape(to(r)));
+    const [own, ...found] = gradients(b, to(r), seed, [rows, ...known], rows);
     this.#rows.push(own!);
     known.forEach((p, i) => {
       const g = found[i], before = sums.get(p) ?? (this.adds ? this.#there(p, wrt.indexOf(p)) : null);
       if (g !== null) sums.set(p, before === null ? g : b.copy(b.pointwise("add", before, g)));
     });
+    b.learning = true; // the next part goes forward
   };
 
   #there(p: Ref, index: number): Ref {

@@ -1,6 +1,6 @@
 // A plan while it is made: the parts so far, and the buffers that values lie in.
 import { liesByTokens } from "./attentions.ts";
-import { count, locate, type Located, rowMajor } from "./access.ts";
+import { count, isView, locate, type Located, rowMajor } from "./access.ts";
 import type { HalfWeights } from "./cuda/halves.ts";
 import { type Graph, isOther, type Node, type Ref } from "./graph.ts";
 import { type BufferMap, type BuiltGroup, type Limits, NotInMemory } from "./group.ts";
@@ -99,17 +99,22 @@ export class Draft {
     this.at.set(ref, this.parts.length - 1);
   }
 
-  located(ref: Ref): Located {
-    const found = locate(this.graph, ref, this.inMemory);
-    if ("missing" in found) throw new NotInMemory(found.missing);
-    return found;
+  /** `unturned`: as libtorch's tensor lies, also where a turned view of it was copied for somebody else. */
+  located(ref: Ref, unturned = false): Located {
+    const { nodes } = this.graph;
+    const own = (r: Ref) => this.inMemory(r) && !(unturned && nodes[r].op === "permute");
+    const found = locate(this.graph, ref, own);
+    if (!("missing" in found)) return found;
+    if (unturned && isView(nodes[found.missing])) return this.located(ref);
+    throw new NotInMemory(found.missing);
   }
 
   /** Strides over all dimensions of a value, of which `locate` leaves those of one place out. */
   stridesOf(
     ref: Ref,
+    unturned = false,
   ): { base: Ref; slot: number; offset: number; kind: StridedAccess["kind"]; strides: number[] } {
-    const { shape } = this.graph.nodes[ref], { base, offset, strides } = this.located(ref);
+    const { shape } = this.graph.nodes[ref], { base, offset, strides } = this.located(ref, unturned);
     const slot = this.bufferOf.get(base)!;
     let next = 0;
     return {
@@ -139,8 +144,8 @@ export class Draft {
    * A value as an argument of a call. A dimension of size 1 has the stride of a whole tensor: libtorch's convolutions
    * read from strides how images lie.
    */
-  argument(ref: Ref): [Ref, CallTensor] {
-    const { base, slot, offset, kind, strides } = this.stridesOf(ref), node = this.graph.nodes[ref];
+  argument(ref: Ref, unturned = false): [Ref, CallTensor] {
+    const { base, slot, offset, kind, strides } = this.stridesOf(ref, unturned), node = this.graph.nodes[ref];
     const { shape: sizes } = node, whole = [...strides];
     // From the innermost dimension to the outermost one.
     const order = node.op === "permute" ? sizes.map((_, i) => node.dims.indexOf(i)) : [...sizes.keys()];

@@ -3,7 +3,7 @@
 // Whoever needs the other order reads it through a view.
 import { isRef, refsIn, withRefs } from "./builder.ts";
 import { FEW } from "./convs.ts";
-import { IMAGES } from "./strides.ts";
+import { followsImage, IMAGES } from "./strides.ts";
 import { type Graph, nameOfCall, type Node, type Ref, withNodes } from "./graph.ts";
 import { argsOf } from "./uses.ts";
 
@@ -205,7 +205,7 @@ class Arranger {
     const values = withRefs(node.values, to), args = refsIn(values);
     const made = { ...node, values, args };
     // A call says by its first result how it lies, even if nobody reads that.
-    return last && node.shape.length === 4
+    return last && node.shape.length === 4 && (!this.graph.exact || followsImage(name, node.shape))
       ? this.#asLast({ ...made, last, shape: lastOf(node.shape) })
       : this.#asFirst(made);
   }

@@ -29,7 +29,7 @@ export const hasPlaces = (schema: string): boolean =>
 const UNSURE = new RegExp(
   "^(nonzero\\w*|argwhere|masked_select|unique\\w*|_unique\\w*|bincount|item|_local_scalar_dense|repeat_interleave|" +
     "histogram\\w*|set_\\w*|resize_\\w*|empty\\w*|new_empty\\w*|\\w*_backward|gradient|synced_norm|\\w*batch_norm\\w*|" +
-    "instance_norm|lstm|gru|rnn_\\w+)$",
+    "instance_norm)$",
 );
 
 /** An op that writes to its first argument becomes the one that gives a new tensor. Null where there is none that can be called. */

@@ -32,11 +32,21 @@ export const IMAGES: Readonly<
   upsample_bilinear2d_backward: { image: 0, results: [0] },
 };
 
-/** True of images [n, c, h, w] whose channels lie side by side; where that says nothing, of none. */
+/**
+ * True of images [n, c, h, w] whose channels lie side by side; where that says nothing, of none. Of an image of one place the
+ * strides over its sides tell, as they tell libtorch's kernels.
+ */
 export function liesLast({ shape, strides }: Laid): boolean {
-  if (shape.length !== 4 || shape[1] === 1 || shape[2] * shape[3] === 1) return false;
-  return strides.every((stride, d) => shape[d] === 1 || stride === lastStrides(shape)[d]);
+  if (shape.length !== 4 || shape[1] === 1) return false;
+  const tells = (d: number) => shape[d] > 1 || hasOnePlace(shape);
+  return strides.every((stride, d) => !tells(d) || stride === lastStrides(shape)[d]);
 }
+
+export const hasOnePlace = ([, , height, width]: readonly number[]): boolean => height * width === 1;
+
+/** True where a result lies as the image does: an image of one place comes so from convolutions alone. */
+export const followsImage = (name: string, shape: readonly number[]): boolean =>
+  !hasOnePlace(shape) || name.startsWith("convolution");
 
 export const lastStrides = ([, channels, height, width]: readonly number[]): number[] => [
   height * width * channels,

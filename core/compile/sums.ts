@@ -192,11 +192,12 @@ function asRows(
 
 /** A sum in libtorch's order, of a value that lies in memory. */
 export function orderedSum(draft: Draft, ref: Ref, { args: [source], dims }: SumNode): void {
-  const { graph, options } = draft, { base, offset, strides } = draft.located(source);
+  const { graph, options } = draft, turned = isTurned(graph, source);
+  const { base, offset, strides } = draft.located(source, turned);
   const { rows, columns, plain } = asRows(graph, source, dims);
   const together = String(strides) === String(rowMajor(loopsOver(graph.nodes[source].shape)));
   if (!plain || !together || !hasOrder(rows, columns, options.threads ?? 1)) {
-    return callFor(draft, ref, SUM, [{ ref: source }, dims, true, null], [draft.argument(source)]);
+    return callFor(draft, ref, SUM, [{ ref: source }, dims, true, null], [draft.argument(source, turned)]);
   }
   const kernels: GroupKernel[] = [];
   const to = { slot: draft.define(ref), offset: 0 };

@@ -3,6 +3,7 @@ import type { Ref } from "../graph.ts";
 import type { Builder } from "../builder.ts";
 import { SYNCED_NORM } from "../../../ffi/tape.ts";
 import { argsOf } from "../uses.ts";
+import { liesLast } from "../strides.ts";
 import { type Lowering, type LoweringRule, num, type Rules } from "./lowering.ts";
 
 const ref = (r: Ref | null) => r === null ? null : { ref: r };
@@ -155,8 +156,9 @@ const ofRows =
 const adaptivePool = (dims: number): LoweringRule => (g, x: Ref, size: Sizes) => {
   const { shape } = g.results[0];
   if (each(size, dims).every((n) => n === 1)) {
-    const over = g.all(x).slice(-dims);
-    return g.b.reshape(g.mean(x, over), shape);
+    const over = g.all(x).slice(-dims), mean = g.b.reshape(g.mean(x, over), shape);
+    if (!g.exact || dims !== 2 || g.source === null || !liesLast(g.source)) return mean;
+    return g.b.permute(g.b.reshape(mean, [shape[0], 1, 1, shape[1]]), [0, 3, 1, 2]); // its channels lie last, too
   }
   if (dims === 1) g.refuse("unknown");
   return g.b.call(
@@ -220,7 +222,11 @@ const placeOf = (name: string): LoweringRule => (g, x: Ref, dim: number | null, 
   );
 
 const border = (name: string): LoweringRule => (g, x: Ref, sizes: Sizes) =>
-  g.b.call(`${name}(Tensor self, SymInt[4] padding) -> Tensor`, [{ ref: x }, sizes], g.results[0].shape);
+  g.b.call(
+    `${name}(Tensor self, SymInt[${sizes.length}] padding) -> Tensor`,
+    [{ ref: x }, sizes],
+    g.results[0].shape,
+  );
 
 function embedding(
   g: Lowering,
@@ -239,6 +245,9 @@ function embedding(
     g.results[0].shape,
   );
 }
+
+/** libtorch's kernels make what lies beyond a map's borders. */
+const BORDERS = ["reflection_pad", "replication_pad"].flatMap((name) => [1, 2, 3].map((n) => `${name}${n}d`));
 
 export const CALL_RULES: Rules = {
   synced_norm: syncedNorm,
@@ -277,8 +286,7 @@ export const CALL_RULES: Rules = {
   upsample_linear1d: upsample("linear1d", 1, true),
   upsample_bilinear2d: upsample("bilinear2d", 2, true),
   upsample_trilinear3d: upsample("trilinear3d", 3, true),
-  reflection_pad2d: border("reflection_pad2d"),
-  replication_pad2d: border("replication_pad2d"),
+  ...Object.fromEntries(BORDERS.map((name) => [name, border(name)])),
   embedding,
   "index.Tensor": indexed,
   gather: byIndex("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"),

@@ -5,7 +5,9 @@ import { type Lowering, type LoweringRule, num, type Rules, type Term } from "./
 import { layerNorm } from "./norms.ts";
 import { classDim, EACH, LOSS_RULES, MEAN, perClass, total } from "./losses.ts";
 import { exactAttention } from "./exact_attention.ts";
+import { CALL_RULES } from "./calls.ts";
 import { KERNELS } from "./kernels.ts";
+import { SHAPE_RULES } from "./shapes.ts";
 
 const ref = (r: Ref | null) => r === null ? null : { ref: r };
 
@@ -115,6 +117,16 @@ function ofShares(
   return reduction === MEAN ? g.div(sum, num(g.count(weighed, g.all(weighed)) / classes)) : sum;
 }
 
+/** Gradients of what is reflected or repeated are added up as libtorch's kernels do. */
+const pad: LoweringRule = (g, x: Ref, sizes: readonly number[], mode: string, value: number | null) => {
+  const name = mode === "reflect" ? "reflection" : mode === "replicate" ? "replication" : null;
+  const rule = name === null ? SHAPE_RULES.pad : CALL_RULES[`${name}_pad${sizes.length / 2}d`];
+  return rule(g, x, sizes, mode, value);
+};
+
+/** libtorch's own op, with its gradient by autograd (recorded_calls.ts). */
+const asRecorded: LoweringRule = (g) => g.refuse("arguments");
+
 const activation = (schema: string): LoweringRule => (g, x: Ref, ...rest) =>
   g.b.call(schema, [ref(x), ...rest], g.shape(x));
 
@@ -122,6 +134,9 @@ export const EXACT_RULES: Rules = {
   ...KERNELS,
   scaled_dot_product_attention: exactAttention,
   layer_norm: layerNorm,
+  "lstm.input": asRecorded,
+  "gru.input": asRecorded,
+  pad,
   group_norm: groupNorm,
   "softmax.int": softmaxOf("_softmax"),
   _softmax: softmaxOf("_softmax"),

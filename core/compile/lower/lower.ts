@@ -18,7 +18,7 @@ import { rounded, ROUNDS_OPERANDS } from "./half.ts";
 import { LOSS_RULES } from "./losses.ts";
 import { NORM_RULES } from "./norms.ts";
 import { OVERWRITING, POINTWISE_RULES } from "./pointwise.ts";
-import { RECURRENT_RULES } from "./recurrent.ts";
+import { dropsBetween, RECURRENT_RULES } from "./recurrent.ts";
 import { REDUCTION_RULES } from "./reductions.ts";
 import { SHAPE_RULES } from "./shapes.ts";
 import { PART_RULES } from "./parts.ts";
@@ -250,6 +250,7 @@ class Pass {
     const { g, recording } = this, { schema, args, results } = op;
     const seen = results.map((r) => recording.values[r]);
     if (g.device !== "cpu" || op.moves.length > 0 || op.drops !== null) return false;
+    if (dropsBetween(schema, args)) return false;
     if (seen.length === 0 || seen.some(({ dtype }) => isHalf(dtype))) return false;
     const call = recordedCall(schema);
     if (call === null || schema.name.startsWith("index") && args.some((arg) => this.#choosesByTruth(arg))) {

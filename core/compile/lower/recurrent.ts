@@ -1,4 +1,5 @@
 // Recurrent layers, written out over their time steps: products and gates like any other.
+import type { Schema } from "../../../ffi/schema.ts";
 import type { Ref } from "../graph.ts";
 import { type Lowering, type LoweringRule, num, type Rules } from "./lowering.ts";
 
@@ -109,6 +110,12 @@ function layers(
 }
 
 type Given = [readonly Ref[], ...How];
+
+/** These layers draw random numbers: between two of them numbers are dropped. */
+export const dropsBetween = ({ name, overload }: Schema, args: readonly unknown[]): boolean => {
+  const [count, dropout, train] = args.slice(overload === "data" ? -4 : -5) as [number, number, boolean];
+  return /^(lstm|gru|rnn_tanh|rnn_relu)$/.test(name) && count > 1 && train && dropout > 0;
+};
 
 const ofOneState = (cell: Cell): LoweringRule => (g, x: Ref, state: Ref, ...[parameters, ...how]: Given) =>
   layers(g, cell, x, [state], parameters, how);

@@ -16,6 +16,8 @@ const turned = (x: Tensor): Tensor => ops.permute(x, [0, 2, 1, 3]);
 /** As images lie whose channels stand last. */
 const channelsFirst = (x: Tensor): Tensor => ops.permute(x, [0, 3, 1, 2]);
 
+const stretched = (x: Tensor): Tensor => op("expand")(x, [4, -1, -1], false);
+
 const unary = [
   "sigmoid",
   "tanh",
@@ -208,4 +210,58 @@ export const BITS_CASES: readonly BitsCase[] = [
     },
   ],
   ["sums of two dimensions", [MAPS], (x) => ops.sumDim(x, [0, 2])],
+  [
+    "a token that is stretched over samples, and used twice",
+    [[1, 1, 48], [4, 16, 48]],
+    (token, x) => {
+      const each = stretched(token);
+      return ops.add(ops.meanDim(ops.cat([each, x], 1), [1], true), ops.mul(each, each));
+    },
+  ],
+  ["a function of what was stretched", [[1, 1, 48], [4, 1, 48]], (x, y) => ops.mul(ops.sin(stretched(x)), y)],
+  [
+    "the bias of scores whose heads are mixed",
+    [[4, 4, 16, 16], [4, 4], [4]],
+    (x, w, b) => ops.softmax(ops.permute(ops.linear(ops.permute(x, [0, 2, 3, 1]), w, b), [0, 3, 1, 2]), -1),
+  ],
+  [
+    "an image of patches that a copy put together",
+    [[16, 1, 32], [24, 32, 1, 1]],
+    (x, w) => {
+      const patches = ops.transpose(ops.reshape(ops.sin(x), [4, 4, 1, 32]), 1, 3);
+      const lines = ops.transpose(ops.reshape(patches, [128, 1, 2, 2]), 1, 2);
+      return ops.conv2d(ops.reshape(lines, [4, 32, 2, 2]), w);
+    },
+  ],
+  [
+    "a channel's mean that lies channels last, normalised",
+    [[4, 2, 2, 64], [16, 64, 1, 1], [16], [16]],
+    (x, w, scale, shift) => {
+      const mean = ops.adaptiveAvgPool2d(channelsFirst(ops.sin(x)), [1, 1]);
+      return ops.batchNorm(ops.conv2d(mean, w), scale, shift, null, null, true, 0.1, 1e-5, false);
+    },
+  ],
+  ...(["reflect", "replicate", "circular"] as const).flatMap((mode): BitsCase[] => [
+    [`rows with a border, ${mode}`, [[4, 8, 16]], (x) => ops.sin(op("pad")(ops.sin(x), [3, 3], mode, null))],
+    [
+      `maps with a border, ${mode}`,
+      [[2, 8, 16, 12]],
+      (x) => ops.sin(op("pad")(ops.sin(x), [3, 2, 1, 2], mode, null)),
+    ],
+  ]),
+  ...[false, true].flatMap((first): BitsCase[] => {
+    const state = [1, first ? 4 : 12, 16], how = [true, 1, 0, true, false, first] as const;
+    return [
+      [
+        `gru, ${first ? "samples" : "time"} first`,
+        [[4, 12, 18], state, [48, 18], [48, 16], [48], [48]],
+        (x, h, ...weights) => several("gru.input")(x, h, weights, ...how)[0],
+      ],
+      [
+        `lstm, ${first ? "samples" : "time"} first`,
+        [[4, 12, 18], state, state, [64, 18], [64, 16], [64], [64]],
+        (x, h, c, ...weights) => several("lstm.input")(x, [h, c], weights, ...how)[0],
+      ],
+    ];
+  }),
 ];
