@@ -38,6 +38,17 @@ export function noGrad<R>(body: () => R): R {
   }
 }
 
+/** Runs `body` with it, whatever the mode is. */
+export function withGrad<R>(body: () => R): R {
+  const before = native.gradMode();
+  native.setGradMode(true);
+  try {
+    return body();
+  } finally {
+    native.setGradMode(before);
+  }
+}
+
 /** As it tells of itself: libtorch has no such op. */
 const GRADIENT = parseSchema("gradient(Tensor of, Tensor wrt) -> Tensor");
 
@@ -79,16 +90,12 @@ export function remembered(
   f: (inputs: readonly Tensor[]) => readonly Tensor[],
   inputs: readonly Tensor[],
 ): Remembered {
-  const before = native.gradMode();
-  native.setGradMode(true);
-  try {
-    return unrecorded(() => {
+  return withGrad(() =>
+    unrecorded(() => {
       const leaves = inputs.map(boundary);
       return { leaves, made: f(leaves) };
-    });
-  } finally {
-    native.setGradMode(before);
-  }
+    })
+  );
 }
 
 /** The leaves' gradients by those of the results, as far as there are any. */

@@ -4,7 +4,7 @@
 import type { DType } from "./dtype.ts";
 import { native } from "./abi.ts";
 import { alias, clone, emptyLike } from "./ops.ts";
-import { noGrad } from "./autograd.ts";
+import { noGrad, requiresGradient, withGrad } from "./autograd.ts";
 import { Num } from "./scalar.ts";
 import { movedBy, parseSchema, type Schema } from "./schema.ts";
 import { type Listener, type Reason, type Refusal, tape, unrecorded } from "./tape.ts";
@@ -56,6 +56,8 @@ export interface RecordedOp {
   readonly writes: number | null;
   /** It moves these values, as batch norm its running statistics: its last results are what becomes of them. */
   readonly moves: readonly number[];
+  /** Its result, where the size of that depends on numbers. */
+  readonly found: Tensor | null;
 }
 
 export interface Recording {
@@ -142,6 +144,11 @@ export function record<R>(body: () => R): { result: R; recording: Recording } {
 const writesAlone = ({ args, returns }: Schema, written: number): boolean =>
   args.findLastIndex(({ memory }) => memory === "written") === written &&
   returns.every(({ argument }) => argument === written);
+
+/** The size of its result depends on numbers: places where something is true. */
+const findsPlaces = ({ name }: Schema, args: readonly unknown[]): boolean =>
+  name === "nonzero" ||
+  name === "index" && (args[1] as unknown[]).some((t) => t instanceof Tensor && t.dtype === "bool");
 
 const rowByRow = (t: Tensor): Tensor => clone(t, "contiguous");
 
@@ -233,9 +240,10 @@ class Recorder implements Listener, Recording {
     const moves = moving.map((t) => this.#known.get(t)!.value);
     for (const t of moving) results.push(this.#move(schema.name, t));
     const stopped = unrecorded(() => !native.gradMode());
-    if (target && stopped && writes === null) this.refuse(schema.name, "writes");
+    if (target && stopped && writes === null && this.#learns(target)) this.refuse(schema.name, "writes");
     const drops = this.#drops(schema, args);
-    this.ops.push({ schema, args: encoded, results, stopped, drops, writes, moves, part: this.#part });
+    const found = findsPlaces(schema, args) ? this.#hold(result as Tensor, rowByRow) : null;
+    this.ops.push({ schema, args: encoded, results, stopped, drops, writes, moves, found, part: this.#part });
     if (target && writes === null) this.#writeThrough(target);
   }
 
@@ -295,6 +303,12 @@ class Recorder implements Listener, Recording {
     return this.#heldFor(target, known);
   }
 
+  /** Autograd remembers how something in the tensor's memory was made, and would not hear of a write to it. */
+  #learns(target: Tensor): boolean {
+    const { members } = this.#known.get(target)!.memory;
+    return unrecorded(() => withGrad(() => members.some((t) => t.h !== 0n && requiresGradient(t))));
+  }
+
   /** A view of outside memory is kept for the write. */
   #heldFor(target: Tensor, known: Known): number {
     if (this.values[known.value].from === "outside") return known.value;
@@ -350,7 +364,7 @@ class Recorder implements Listener, Recording {
   #made(schema: Schema, args: readonly unknown[], { shape, dtype, strides }: Lies): number {
     this.values.push({ shape, dtype, strides, dense: true, from: "op", number: 0, tensor: null });
     const results = [this.values.length - 1];
-    const none = { stopped: false, drops: null, writes: null, moves: [] };
+    const none = { stopped: false, drops: null, writes: null, moves: [], found: null };
     this.ops.push({ schema, args, results, ...none, part: this.#part });
     return results[0];
   }

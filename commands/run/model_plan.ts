@@ -5,7 +5,7 @@ import { createLoss } from "../../core/models/losses.ts";
 import { type Facts, forward, type Model } from "../../core/models/model.ts";
 import { keyedSeeds, outputOf, tokensAtOnce } from "../../core/train/blocks.ts";
 import { isChannelsLast } from "../../core/train/build.ts";
-import { compiledMode } from "../../core/train/compiled_choice.ts";
+import { compiledMode, keepsNothing } from "../../core/train/compiled_choice.ts";
 import { NO_COMPILER, stepCompiler } from "../../core/train/compiler.ts";
 import { imagesLast } from "../../core/train/feed.ts";
 import { packParameters } from "../../core/train/arena.ts";
@@ -14,7 +14,8 @@ import { randint, randn } from "../../ffi/ops.ts";
 import { scope } from "../../ffi/tensor.ts";
 
 /** Lines that show what `--compile` would make of a step with this model. */
-export async function planLines(model: Model, facts: Facts, { training }: Config): Promise<string[]> {
+export async function planLines(model: Model, facts: Facts, config: Config): Promise<string[]> {
+  const { training } = config;
   const compiler = await stepCompiler();
   if (compiler === null) return [opByOp(NO_COMPILER)];
   const mode = compiledMode(training, false) ??
@@ -35,6 +36,7 @@ export async function planLines(model: Model, facts: Facts, { training }: Config
     const plan = compiler.examine(pass, arena, input, target, {
       mode,
       recomputes: training.gradient_checkpointing,
+      repeats: keepsNothing(config),
     });
     if ("reason" in plan) return [opByOp(plan.reason)];
     const { parts, calls, elements, unshared, codeBytes, milliseconds } = plan;

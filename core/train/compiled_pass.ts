@@ -231,6 +231,7 @@ class StepCompiler {
     const wanted = {
       ...{ mode, isa: device === "cpu" ? machineIsa()! : "cuda", cuts, again, workspace } as const,
       recomputes: plain === checkpointed,
+      repeats: this.repeats,
     };
     const made = attemptPlans(() => makePlans(arena, wanted, recording, recorded));
     const reason = "reason" in made

@@ -41,6 +41,8 @@ export interface Wanted {
   readonly workspace: Workspace;
   /** Comes before each run. */
   readonly again?: () => void;
+  /** The program keeps nothing of its own from step to step. */
+  readonly repeats: boolean;
 }
 
 /** The plans of one shape: one writes gradients, the other adds to them. */
@@ -60,10 +62,11 @@ export function makePlans(
   recording: Parameters<typeof lower>[0],
   { input, target, weight, outcome }: Recorded,
 ): Plans | { readonly reason: string } {
-  const { mode, isa, cuts, recomputes, workspace, again } = wanted;
+  const { mode, isa, cuts, recomputes, workspace, again, repeats } = wanted;
   const lowered = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
     exact: mode === "exact",
     device: arena.flat.device,
+    repeats,
   });
   if ("reason" in lowered) return { reason: sentenceOf(lowered) };
   const { graph: forward } = lowered, weighted = weight !== null;
@@ -179,14 +182,18 @@ export function examinePlan(
   arena: Arena,
   input: Tensor,
   target: Tensor,
-  { mode, recomputes = false }: { readonly mode: Mode; readonly recomputes?: boolean },
+  { mode, recomputes = false, repeats = false }: {
+    readonly mode: Mode;
+    readonly recomputes?: boolean;
+    readonly repeats?: boolean;
+  },
 ): Pick<CompiledPlan, "placed" | "codeBytes" | "milliseconds"> | { readonly reason: string } {
   const isa = machineIsa();
   if (isa === null) return { reason: noIsa() };
   return scope(() => {
     const { result, recording } = record(() => straight(p, input, target, null));
     const made = attemptPlans(() =>
-      makePlans(arena, { mode, isa, cuts: [], recomputes, workspace: new Workspace() }, recording, {
+      makePlans(arena, { mode, isa, cuts: [], recomputes, repeats, workspace: new Workspace() }, recording, {
         input,
         target,
         weight: null,

@@ -247,6 +247,7 @@ export class CompiledTrial {
     const again = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
       exact: refuser.mode === "exact",
       device: arena.flat.device,
+      repeats: plans.wanted.repeats,
     });
     const same = !("reason" in again) && sameStep(again, plans.lowered);
     if ("reason" in again) recording.free();

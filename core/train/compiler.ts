@@ -100,7 +100,7 @@ export interface Compiler {
     arena: Arena,
     input: Tensor,
     target: Tensor,
-    how: { readonly mode: Mode; readonly recomputes?: boolean },
+    how: { readonly mode: Mode; readonly recomputes?: boolean; readonly repeats?: boolean },
   ): PlanFacts | { readonly reason: string };
 }
 

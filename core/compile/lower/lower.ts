@@ -72,17 +72,20 @@ interface LowerOptions {
   readonly device?: Device;
   /** A loss over parts of the rows becomes one over all (row_parts.ts). */
   readonly joinsParts?: boolean;
+  /** The program keeps nothing of its own from step to step. */
+  readonly repeats?: boolean;
 }
 
 /** A graph without gradients yet, or the first op that keeps the step from having one. */
 export function lower(
   recording: Recording,
   pass: RecordedPass,
-  { exact = false, device = "cpu", joinsParts = !exact && device !== "cpu" }: LowerOptions = {},
+  { exact = false, device = "cpu", joinsParts = !exact && device !== "cpu", repeats = false }: LowerOptions =
+    {},
 ): Lowered | Refusal {
   if (recording.refusal) return recording.refusal;
   const g = new Lowering(exact, device);
-  const made = orRefusal(() => new Pass(g, recording, pass, joinsParts).graph());
+  const made = orRefusal(() => new Pass(g, recording, pass, { joinsParts, repeats }).graph());
   if ("reason" in made) {
     g.free();
     return made;
@@ -152,11 +155,14 @@ class Pass {
   /** The last value of each of these. */
   readonly #ends = new Map<Ref, Ref>();
 
+  /** Values that are the same in every step, as far as it is known. */
+  readonly #fixed = new Map<number, boolean>();
+
   constructor(
     readonly g: Lowering,
     readonly recording: Recording,
     readonly pass: RecordedPass,
-    readonly joinsParts: boolean,
+    readonly options: Readonly<Required<Pick<LowerOptions, "joinsParts" | "repeats">>>,
   ) {
     this.#refs = new Array(recording.values.length);
   }
@@ -181,7 +187,10 @@ class Pass {
       while (blocks.length < g.b.nodes.length) blocks.push(op.part);
     });
     const summed = this.#ref(loss);
-    const refs = { output: this.#ref(output), loss: this.joinsParts ? withoutRowParts(g.b, summed) : summed };
+    const refs = {
+      output: this.#ref(output),
+      loss: this.options.joinsParts ? withoutRowParts(g.b, summed) : summed,
+    };
     // One that the loss doesn't need has a gradient of zeros.
     pass.parameters.forEach((t, index) =>
       g.b.tensor({ from: "parameter", index }, t.shape, elementKind(t.dtype)!)
@@ -228,8 +237,33 @@ class Pass {
       this.#refs[op.results[0]] = g.b.stop(g.drawnBy(schema.text));
       return;
     }
+    if (op.found !== null && this.options.repeats && this.#isFixed(op.results[0])) {
+      this.#refs[op.results[0]] = g.hold(op.found);
+      return;
+    }
     const refusal = this.#byRule(op);
     if (refusal !== null && !this.#asRecorded(op)) throw refusal;
+  }
+
+  /** A table of whole numbers that the step does not write to, and what is made of such ones alone. */
+  #isFixed(value: number): boolean {
+    let fixed = this.#fixed.get(value);
+    if (fixed === undefined) this.#fixed.set(value, fixed = this.#findFixed(value));
+    return fixed;
+  }
+
+  #findFixed(value: number): boolean {
+    const { recording: { ops, values }, pass } = this, { from, tensor, dtype } = values[value];
+    if (from === "number") return true;
+    if (from === "outside") {
+      const batch = tensor === pass.input || tensor === pass.target;
+      return !batch && (dtype === "i64" || dtype === "bool") &&
+        ops.every(({ writes, moves }) => writes !== value && !moves.includes(value));
+    }
+    if (tensor !== null) return true;
+    const made = ops.find(({ results }) => results.includes(value));
+    return made !== undefined && made.drops === null && made.writes === null &&
+      !RANDOM.test(made.schema.name) && seenIn(made.args).every((r) => this.#isFixed(r));
   }
 
   /** Why there is no rule, or it does not serve. */

@@ -35,6 +35,8 @@ export interface Case {
   readonly goesBack?: boolean;
   /** As on a GPU: a loss over parts of the rows is one over all. */
   readonly joinsParts?: boolean;
+  /** The pass keeps nothing of its own from step to step. */
+  readonly repeats?: boolean;
   /** Gives the output and the loss. */
   pass(): { output: Tensor; loss: Tensor };
 }
@@ -52,8 +54,18 @@ type Numbers = ReturnType<typeof toNumbers>;
 
 /** Or why the pass has no graph. */
 export function compared(
-  { input, target, parameters, pass, exact, floor = 1e-3, numbers = false, goesBack = false, joinsParts }:
-    Case,
+  {
+    input,
+    target,
+    parameters,
+    pass,
+    exact,
+    floor = 1e-3,
+    numbers = false,
+    goesBack = false,
+    joinsParts,
+    repeats,
+  }: Case,
 ): Compared | Refusal {
   return scope(() => {
     for (const p of parameters) requireGrad(p);
@@ -63,7 +75,11 @@ export function compared(
       if (!goesBack) backward(made.loss);
       return made;
     });
-    const lowered = lower(recording, { input, target, parameters, output, loss }, { exact, joinsParts });
+    const lowered = lower(recording, { input, target, parameters, output, loss }, {
+      exact,
+      joinsParts,
+      repeats,
+    });
     if ("reason" in lowered) {
       recording.free();
       return lowered;

@@ -24,13 +24,14 @@ scope(() => arange(3));
 const mean = zeros([3]), spread = zeros([3]), rows = (x: Tensor) => ops.view(x, [1, 3, 2]);
 
 /** The step's loss is the sum of what `forward` makes of an input and a parameter, [2, 3] each. */
-function outcome(forward: (x: Tensor, w: Tensor) => Tensor): string {
+function outcome(forward: (x: Tensor, w: Tensor) => Tensor, repeats = false): string {
   return scope(() => {
     const input = ops.randn([2, 3]), target = zeros([1]), w = requireGrad(ops.randn([2, 3]));
     const made = compared({
       input,
       target,
       parameters: [w],
+      repeats,
       pass() {
         const output = forward(input, w);
         return { output, loss: ops.sum(output) };
@@ -41,6 +42,13 @@ function outcome(forward: (x: Tensor, w: Tensor) => Tensor): string {
 }
 
 const buffer = tensor([[1, 2, 3], [4, 5, 6]]), count = tensor(BigInt64Array.of(0n), [1]);
+const from = tensor(BigInt64Array.of(0n, 1n, 2n)), to = tensor(BigInt64Array.of(0n, 2n, 1n));
+/** As graph networks leave out what is an edge to itself. */
+const edgesThatGoOn = () => ops.ne(from, to);
+const chosen = (isChosen: (x: Tensor) => Tensor) => (x: Tensor, w: Tensor) => {
+  const columns = op("index.Tensor")(to, [isChosen(x)]);
+  return ops.mul(ops.indexSelect(x, 1, columns), ops.indexSelect(w, 1, columns));
+};
 const places = tensor(BigInt64Array.of(0n)), ones = tensor(BigInt64Array.of(1n));
 
 const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = [
@@ -110,6 +118,28 @@ const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = 
     },
     "alike",
   ],
+  [
+    "a mask that is filled without gradients, through a view",
+    (x, w) => {
+      const mask = noGrad(() => {
+        const zeros = ops.zeros([2, 3]);
+        op("copy_")(ops.narrow(zeros, 1, 1, 1), ops.mul(ops.narrow(x, 1, 1, 1), ops.narrow(w, 1, 0, 1)));
+        return zeros;
+      });
+      return ops.mul(ops.mul(x, w), mask);
+    },
+    "alike",
+  ],
+  [
+    "a write without gradients to what a parameter gave, through a view",
+    (x, w) => {
+      const y = ops.mul(x, w);
+      noGrad(() => ops.mul_(ops.narrow(y, 1, 1, 1), constant(2)));
+      return ops.mul(y, x);
+    },
+    sentenceNamed("core/compile/recording: mul writes tensor"),
+  ],
+  ["places where a table is true", chosen(edgesThatGoOn), "index.Tensor has no rule for these arguments"],
   ["what the loss does not need", (x, w) => (op("cumprod")(x, 1), ops.mul(x, w)), "alike"],
   [
     "doubles",
@@ -157,6 +187,14 @@ const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = 
 
 Deno.test("each step has autograd's gradients as a graph, or is refused by its op", () => {
   for (const [what, forward, expected] of OUTCOMES) assertEquals(outcome(forward), expected, what);
+});
+
+Deno.test("places where a table is true are found once where the program keeps nothing, unless the batch chooses them", () => {
+  assertEquals(outcome(chosen(edgesThatGoOn), true), "alike");
+  const refused = "index.Tensor has no rule for these arguments";
+  assertEquals(outcome(chosen((x) => ops.lt(ops.sumDim(x, [0]), constant(100))), true), refused);
+  const written = chosen(() => (op("copy_")(to, to), edgesThatGoOn()));
+  assertEquals(outcome(written, true) === "alike", false);
 });
 
 Deno.test("a recording and its graph give back all that they hold", () => {
