@@ -177,6 +177,13 @@ export const matmul = aten("matmul(Tensor self, Tensor other) -> Tensor");
 export const mm = aten("mm(Tensor self, Tensor mat2) -> Tensor");
 export const bmm = aten("bmm(Tensor self, Tensor mat2) -> Tensor");
 export const linear = aten("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor");
+export const tensordot = aten(
+  "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+);
+export const linalgEigh = aten(
+  'linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
+);
+export const linalgQr = aten('linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)');
 export const sort = aten(
   "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
 );

@@ -124,6 +124,10 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   mm: "The product of two matrices: (m, k) x (k, n) -> (m, n).",
   bmm: "Products of matrices, batch by batch: (b, m, k) x (b, k, n) -> (b, m, n).",
   linear: "`input` times the transposed `weight`, and `bias`: (..., in) x (out, in) -> (..., out).",
+  tensordot: "Sums of products over pairs of dimensions: those of `self`, then those of `other`, are left.",
+  linalgEigh:
+    "Eigenvalues of a symmetric matrix, which rise, and its eigenvectors in columns; `UPLO` says which half is read.",
+  linalgQr: "A matrix with orthogonal columns and a triangular one whose product is the first.",
   sort: "The values along `dim` in rising order and where each was.",
   conv1d: "Convolution of (n, in, l) with (out, in / groups, k); one number may stand for all in a list.",
   conv2d: "Convolution of (n, in, h, w) with (out, in / groups, kh, kw).",

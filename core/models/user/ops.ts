@@ -255,6 +255,13 @@ const mm: (self: Tensor, mat2: Tensor) => Tensor = own.mm;
 const bmm: (self: Tensor, mat2: Tensor) => Tensor = own.bmm;
 /** `input` times the transposed `weight`, and `bias`: (..., in) x (out, in) -> (..., out). */
 const linear: (input: Tensor, weight: Tensor, bias?: Tensor | null) => Tensor = own.linear;
+/** Sums of products over pairs of dimensions: those of `self`, then those of `other`, are left. */
+const tensordot: (self: Tensor, other: Tensor | number, dimsSelf: readonly number[], dimsOther: readonly number[]) => Tensor = (self, other, dimsSelf, dimsOther) =>
+  own.tensordot(self, operand(other, self), dimsSelf, dimsOther);
+/** Eigenvalues of a symmetric matrix, which rise, and its eigenvectors in columns; `UPLO` says which half is read. */
+const linalgEigh: (self: Tensor, UPLO?: string) => [Tensor, Tensor] = own.linalgEigh;
+/** A matrix with orthogonal columns and a triangular one whose product is the first. */
+const linalgQr: (A: Tensor, mode?: string) => [Tensor, Tensor] = own.linalgQr;
 /** The values along `dim` in rising order and where each was. */
 const sort: (self: Tensor, dim?: number, descending?: boolean) => [Tensor, Tensor] = own.sort;
 /** Convolution of (n, in, l) with (out, in / groups, k); one number may stand for all in a list. */
@@ -426,16 +433,16 @@ export {
   maximum, minimum, clamp, clamp_, lerp_, sum, sumDim, mean, meanDim, linalgMatrixNorm, variance,
   amax, amin, argmax, maxValue, minValue, allTrue, anyTrue, isfinite, isnan, eq, ne, gt, ge, lt, le,
   where, maskedFill, logicalAnd, logicalNot, topk, gather, indexSelect, scatterAdd_, indexCopy_,
-  cumsum, dot, matmul, mm, bmm, linear, sort, conv1d, conv2d, conv3d, convTranspose1d,
-  convTranspose2d, convTranspose3d, batchNorm, layerNorm, groupNorm, rmsNorm, embedding, dropout,
-  scaledDotProductAttention, maxPool1d, maxPool2d, maxPool3d, avgPool1d, avgPool2d, avgPool3d,
-  adaptiveAvgPool1d, adaptiveAvgPool2d, adaptiveAvgPool3d, relu, relu_, prelu, gelu, silu, mish,
-  hardswish, hardsigmoid, logSigmoid, softmax, logSoftmax, upsampleNearest1d, upsampleNearest2d,
-  upsampleNearest3d, upsampleBilinear2d, upsampleTrilinear3d, upsampleLinear1d, pixelShuffle,
-  crossEntropyLoss, mseLoss, l1Loss, huberLoss, smoothL1Loss, nllLoss, klDiv, poissonNllLoss,
-  softMarginLoss, hingeEmbeddingLoss, marginRankingLoss, multilabelMarginLoss, cosineEmbeddingLoss,
-  tripletMarginLoss, ctcLoss, bceWithLogits, bce, fusedAdamW_, fusedAdamWByTensor_,
-  fusedAdamByTensor_, fusedSgdByTensor_, fusedAdam_, fusedSgd_, foreachZero_, foreachCopy_,
-  foreachMul_, foreachAddcmul_, foreachAddcdiv_, foreachSqrt, checkAndUnscale_, updateLossScale_,
-  fftFftn, fftIfftn, fftRfft2, fftIrfft2, fftFft2, fftIfft2, fftRfftn, fftIrfftn
+  cumsum, dot, matmul, mm, bmm, linear, tensordot, linalgEigh, linalgQr, sort, conv1d, conv2d, conv3d,
+  convTranspose1d, convTranspose2d, convTranspose3d, batchNorm, layerNorm, groupNorm, rmsNorm,
+  embedding, dropout, scaledDotProductAttention, maxPool1d, maxPool2d, maxPool3d, avgPool1d,
+  avgPool2d, avgPool3d, adaptiveAvgPool1d, adaptiveAvgPool2d, adaptiveAvgPool3d, relu, relu_, prelu,
+  gelu, silu, mish, hardswish, hardsigmoid, logSigmoid, softmax, logSoftmax, upsampleNearest1d,
+  upsampleNearest2d, upsampleNearest3d, upsampleBilinear2d, upsampleTrilinear3d, upsampleLinear1d,
+  pixelShuffle, crossEntropyLoss, mseLoss, l1Loss, huberLoss, smoothL1Loss, nllLoss, klDiv,
+  poissonNllLoss, softMarginLoss, hingeEmbeddingLoss, marginRankingLoss, multilabelMarginLoss,
+  cosineEmbeddingLoss, tripletMarginLoss, ctcLoss, bceWithLogits, bce, fusedAdamW_,
+  fusedAdamWByTensor_, fusedAdamByTensor_, fusedSgdByTensor_, fusedAdam_, fusedSgd_, foreachZero_,
+  foreachCopy_, foreachMul_, foreachAddcmul_, foreachAddcdiv_, foreachSqrt, checkAndUnscale_,
+  updateLossScale_, fftFftn, fftIfftn, fftRfft2, fftIrfft2, fftFft2, fftIfft2, fftRfftn, fftIrfftn
 };

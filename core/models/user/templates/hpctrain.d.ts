@@ -532,6 +532,12 @@ const mm: (self: Tensor, mat2: Tensor) => Tensor;
 const bmm: (self: Tensor, mat2: Tensor) => Tensor;
 /** `input` times the transposed `weight`, and `bias`: (..., in) x (out, in) -> (..., out). */
 const linear: (input: Tensor, weight: Tensor, bias?: Tensor | null) => Tensor;
+/** Sums of products over pairs of dimensions: those of `self`, then those of `other`, are left. */
+const tensordot: (self: Tensor, other: Tensor | number, dimsSelf: readonly number[], dimsOther: readonly number[]) => Tensor;
+/** Eigenvalues of a symmetric matrix, which rise, and its eigenvectors in columns; `UPLO` says which half is read. */
+const linalgEigh: (self: Tensor, UPLO?: string) => [Tensor, Tensor];
+/** A matrix with orthogonal columns and a triangular one whose product is the first. */
+const linalgQr: (A: Tensor, mode?: string) => [Tensor, Tensor];
 /** The values along `dim` in rising order and where each was. */
 const sort: (self: Tensor, dim?: number, descending?: boolean) => [Tensor, Tensor];
 /** Convolution of (n, in, l) with (out, in / groups, k); one number may stand for all in a list. */
