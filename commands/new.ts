@@ -12,12 +12,12 @@ import {
 import { isPython } from "../core/base/files.ts";
 import type { Command } from "./mod.ts";
 
-const USAGE = "hpctrain new model|data|loss|metric [FILE]";
+const USAGE = "hpctrain new model|data|loss|metric|optimizer [FILE]";
 
 export const command: Command = {
   usage: USAGE,
   examples: ["hpctrain new model", "hpctrain new data maps.ts", "hpctrain new data maps.py"],
-  words: ["model", "data", "loss", "metric"],
+  words: Object.keys(TEMPLATE_KINDS),
   run: newFile,
 };
 

@@ -11,10 +11,12 @@ const ENTRIES = [
   "ModelLibrary",
   "DataLibrary",
   "JudgeLibrary",
+  "OptimizerLibrary",
   "MadeModel",
   "MadeData",
   "MadeLoss",
   "MadeMetrics",
+  "MadeOptimizer",
 ];
 const HEAD =
   `// The library, as the function of a file given to hpctrain sees it. Made by: hpctrain types > hpctrain.d.ts

@@ -9,7 +9,7 @@ import { refuseOptimizer } from "../../core/train/checks.ts";
 import { scaleToKeep } from "../../core/train/restart.ts";
 import { loaderThreads, openDevice } from "../../core/train/device.ts";
 import type { Device } from "../../ffi/tensor.ts";
-import { withUserCode } from "../user_code.ts";
+import { withTrainingCode } from "../user_code.ts";
 
 interface FoundLibtorches {
   readonly resolved: Resolved;
@@ -25,7 +25,7 @@ export async function openForFinder(
   usage: string,
 ): Promise<FoundLibtorches> {
   const env = Deno.env.toObject();
-  const resolved = await withUserCode(resolveSettings({ argv, env, usage }));
+  const resolved = await withTrainingCode(resolveSettings({ argv, env, usage }));
   const { config } = resolved;
   if (rankContext(env, placeFlags(config.distributed)).world > 1) {
     throw new UserError(

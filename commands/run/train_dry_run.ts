@@ -44,9 +44,9 @@ export async function dryRun(resolve: Resolve, env: Record<string, string>): Pro
   try {
     const { device: wished } = config.training;
     if (wished !== "auto") refuseOtherLayout(resolved, where, wished); // that does not fit, whatever GPUs there are
-    refuseZero(config);
     refuseOptimizer(config);
     const { device, libtorch } = openDevice(config, where.localRank);
+    refuseZero(config);
     const kind = device === "cpu" ? "cpu" : "cuda";
     refuseIdleGpus(env, kind, whyNoCuda, layoutRequest(config));
     refuseGpus(resolved, where, kind);

@@ -6,7 +6,7 @@ import { UserError } from "../base/errors.ts";
 import { checkPatterns, matcher } from "../base/patterns.ts";
 import { didYouMean } from "../base/suggest.ts";
 import type { Model } from "../models/model.ts";
-import { OPTIMIZER_READS } from "../settings/sections/optimizer.ts";
+import { OPTIMIZER_READS, settingsOf } from "../settings/sections/optimizer.ts";
 import { type Config, findSetting } from "../settings/settings.ts";
 import { fromData, setOrigin } from "../settings/values.ts";
 import { type Fits, type Named, readPattern } from "./group_patterns.ts";
@@ -101,7 +101,7 @@ function readGroup(text: string, model: Model, config: Config): Rule {
 }
 
 function settingsIn({ named }: Call, { training: { optimizer } }: Config): Map<string, number | boolean> {
-  const reads: readonly string[] = OPTIMIZER_READS[optimizer.type];
+  const reads = settingsOf(optimizer.type);
   const known = ["lr", ...reads.some(isBeta) ? ["betas"] : [], ...reads, "clip_norm"];
   const settings = new Map<string, number | boolean>();
   for (const [name, value] of [...named].flatMap(([name, value]) => withoutTuples(name, value, reads))) {
@@ -158,7 +158,7 @@ const NONE = "none";
 function noDecayOf(model: Model, config: Config): Rule[] {
   const { no_decay } = config.training;
   if (no_decay.length === 0 || no_decay.includes(NONE) && no_decay.length === 1) return [];
-  const reads: readonly string[] = OPTIMIZER_READS[config.training.optimizer.type];
+  const reads = settingsOf(config.training.optimizer.type);
   if (!reads.includes("weight_decay")) {
     throw new UserError(
       "usage",
@@ -174,7 +174,7 @@ function noDecayOf(model: Model, config: Config): Rule[] {
 
 /** A model's own choice is for optimizers that can have groups; others decay all their weights. */
 function defaultNoDecay(model: Model, config: Config): Fits[] {
-  const { no_decay, optimizer } = config.training, reads: readonly string[] = OPTIMIZER_READS[optimizer.type];
+  const { no_decay, optimizer } = config.training, reads = settingsOf(optimizer.type);
   if (no_decay.length > 0 || !reads.includes("weight_decay") || !traitsOf(optimizer).perElement) return [];
   return (model.noDecay ?? []).map((pattern) => readPattern(pattern, "--no-decay", model, config));
 }

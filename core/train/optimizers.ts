@@ -1,6 +1,7 @@
 // The list of optimizers; each has a file of its own in optimizers/.
 import type { Config } from "../settings/settings.ts";
 import type { Module } from "../models/nn/module.ts";
+import { isCode } from "../models/user/file.ts";
 import type { Arena } from "./arena.ts";
 import { adadelta } from "./optimizers/adadelta.ts";
 import { adafactor } from "./optimizers/adafactor.ts";
@@ -13,6 +14,7 @@ import { lamb } from "./optimizers/lamb.ts";
 import { lion } from "./optimizers/lion.ts";
 import { muon } from "./optimizers/muon.ts";
 import type { Optimizer, OptimizerKind, OptimizerSettings, Traits } from "./optimizers/optimizer.ts";
+import { ownOptimizer } from "./optimizers/own.ts";
 import { nadam } from "./optimizers/nadam.ts";
 import { radam } from "./optimizers/radam.ts";
 import { rmsprop } from "./optimizers/rmsprop.ts";
@@ -39,14 +41,18 @@ const OPTIMIZERS: { readonly [T in OptimizerSettings["type"]]: OptimizerKind<T> 
   rprop,
 };
 
+/** The user's own has its file's path for a name. */
+const kindOf = (settings: OptimizerSettings): OptimizerKind =>
+  isCode(settings.type) ? ownOptimizer(settings) : OPTIMIZERS[settings.type];
+
 /** An optimizer for this arena's parameters, which are of the modules below `root`. */
 export const createOptimizer = (
   settings: OptimizerSettings,
   arena: Arena,
   root: Module | null = null,
-): Optimizer => OPTIMIZERS[settings.type].open(settings, arena, root);
+): Optimizer => kindOf(settings).open(settings, arena, root);
 
-export const traitsOf = ({ type }: Pick<OptimizerSettings, "type">): Traits => OPTIMIZERS[type].traits;
+export const traitsOf = (settings: OptimizerSettings): Traits => kindOf(settings).traits;
 
 /** The names of those that have a trait, for sentences. */
 export const optimizersThat = (have: (traits: Traits) => boolean): string[] =>

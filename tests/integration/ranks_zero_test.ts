@@ -1,5 +1,6 @@
 // --zero 1 with real MPI: the numbers of one rank, a checkpoint like any other, and a part of the optimizer's state.
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { template } from "../../core/models/user/templates.ts";
 import { openMpi } from "../mpi.ts";
 import { inTemp } from "./program.ts";
 import { apart, numbers, tensors, train, trained, weightsApart } from "./ranks.ts";
@@ -32,9 +33,10 @@ Deno.test("--zero 1 on 2, 3 and 4 ranks has the losses and weights of one rank",
   }));
 
 // Adam divides by what may be nearly nothing, so the last bits of a gradient count: those of 2 ranks are the same.
-for (const optimizer of ["adamw", "nadam"]) {
+for (const optimizer of ["adamw", "nadam", "own.ts"]) {
   Deno.test(`${optimizer} on 2 ranks: --zero 1 changes nothing, the optimizer's state in the checkpoint included`, () =>
     inTemp(async (cwd) => {
+      Deno.writeTextFileSync(`${cwd}/own.ts`, template("optimizer", "own.ts"));
       const mpi = openMpi(), flags = [...GPT, `--optimizer=${optimizer}`, "--clip-norm=0", "--lr=3e-4"];
       await trained(cwd, "whole", 2, flags, { mpi });
       await trained(cwd, "parts", 2, [...flags, "--zero=1"], { mpi });

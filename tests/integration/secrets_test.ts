@@ -152,7 +152,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   pack: [["pack", "none", "packed", `--token=${secret("pack")}`]],
   doctor: [["doctor", "--json"], ["doctor"]],
   bench: [["bench", "allreduce", "--sizes=4KiB"]],
-  new: [["new", "model", "mine.ts"]],
+  new: [["new", "model", "mine.ts"], ["new", "optimizer", "own.ts"]],
   types: [["types"]],
   config: [
     ["config", "--json", ...FLAGS],

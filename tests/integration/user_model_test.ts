@@ -77,7 +77,8 @@ Deno.test({
 
 Deno.test("what hpctrain new writes trains as it is, and is not written over", () =>
   inTemp(async (cwd) => {
-    for (const kind of ["model", "data", "loss", "metric"]) await succeed(["new", kind], { cwd });
+    const kinds = ["model", "data", "loss", "metric", "optimizer"];
+    for (const kind of kinds) await succeed(["new", kind], { cwd });
     const { stdout: declarations } = await succeed(["types"], { cwd });
     write(cwd, "hpctrain.d.ts", declarations);
     const checked = await new Deno.Command(Deno.execPath(), {
@@ -85,7 +86,7 @@ Deno.test("what hpctrain new writes trains as it is, and is not written over", (
         "check",
         "--quiet",
         "--no-lock",
-        ...["model", "data", "loss", "metric"].map((kind) => `my_${kind}.ts`),
+        ...kinds.map((kind) => `my_${kind}.ts`),
       ],
       cwd,
     }).output();
@@ -94,6 +95,7 @@ Deno.test("what hpctrain new writes trains as it is, and is not written over", (
       "--model=my_model.ts",
       "--data=my_data.ts",
       "--metric=my_metric.ts",
+      "--optimizer=my_optimizer.ts",
       "--epochs=20",
       "--lr=1e-2",
     ];

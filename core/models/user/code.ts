@@ -16,7 +16,7 @@ import {
 import { isPython } from "../../base/files.ts";
 import { hashOfPython, openPythonFile } from "./python.ts";
 import { codeFilesIn } from "../../settings/sections/schedule.ts";
-import { LOSS_EXAMPLE, METRICS_EXAMPLE, MODEL_EXAMPLE, SCHEDULE_EXAMPLE } from "./made.ts";
+import { LOSS_EXAMPLE, METRICS_EXAMPLE, MODEL_EXAMPLE, OPTIMIZER_EXAMPLE, SCHEDULE_EXAMPLE } from "./made.ts";
 import { resolve } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Resolved } from "../../settings/resolve.ts";
@@ -24,9 +24,24 @@ import { programHash } from "../exported/archive.ts";
 
 type Named = Pick<Config, "model" | "training" | "data">;
 
-/** Files that only a run needs which trains, and not one that answers: those of its schedule. */
-export const trainingCode = ({ training }: Pick<Config, "training">): readonly string[] =>
-  codeFilesIn(training.scheduler.type);
+/** A file that only a run needs which trains, and not one that answers. */
+export interface TrainingCode {
+  readonly path: string;
+  readonly what: "optimizer" | "schedule";
+}
+
+const OF_TRAINING = {
+  optimizer: { setting: "training.optimizer.type", flag: "--optimizer", like: OPTIMIZER_EXAMPLE },
+  schedule: { setting: "training.scheduler.type", flag: "--scheduler", like: SCHEDULE_EXAMPLE },
+} as const;
+
+/** Those of its optimizer and its schedule. */
+export const trainingCode = (
+  { training: { optimizer, scheduler } }: Pick<Config, "training">,
+): readonly TrainingCode[] => [
+  ...(isCode(optimizer.type) ? [{ path: optimizer.type, what: "optimizer" } as const] : []),
+  ...codeFilesIn(scheduler.type).map((path) => ({ path, what: "schedule" }) as const),
+];
 
 /**
  * The files' functions are given `library`; the module at `reader` gives it in other threads. Returns the
@@ -36,14 +51,14 @@ export async function openUserCode(
   { model, training, data }: Named,
   library: LibraryContext,
   reader: string,
-  schedules: readonly string[] = [],
+  more: readonly TrainingCode[] = [],
 ): Promise<string> {
   const wanted = [
     [model.name, "model", MODEL_EXAMPLE],
     [training.loss, "loss", LOSS_EXAMPLE],
     [training.metric, "metrics", METRICS_EXAMPLE],
     [data.code, "data", DATA_EXAMPLE],
-    ...schedules.map((path) => [path, "schedule", SCHEDULE_EXAMPLE] as const),
+    ...more.map(({ path, what }) => [path, what, OF_TRAINING[what].like] as const),
   ] as const;
   const hashes: string[] = [];
   for (const [path, what, like] of wanted) {
@@ -66,8 +81,6 @@ const NAMES = [
   { setting: "data.code", flag: "--data", of: ({ data }: Resolved["config"]) => data.code },
 ] as const;
 
-const SCHEDULER = "training.scheduler.type";
-
 /** The settings keep this much of a hash. */
 const HASH_LENGTH = 16;
 
@@ -78,7 +91,7 @@ export const codeHash = async (path: string): Promise<string> =>
 /** Refuses what only a checkpoint names and this machine lacks. Call it before any code is opened. */
 export async function refuseForeignCode(
   { config, origin }: Resolved,
-  schedules: readonly string[] = [],
+  more: readonly TrainingCode[] = [],
 ): Promise<void> {
   const saved = origin("model.code").kind === "checkpoint" ? config.model.code.split("-") : [];
   for (const { setting, flag, of } of NAMES) {
@@ -87,10 +100,9 @@ export async function refuseForeignCode(
       await refuseForeign(path, flag, saved);
     }
   }
-  if (origin(SCHEDULER).kind === "checkpoint") {
-    for (const path of schedules) {
-      await refuseForeign(path, "--scheduler", saved);
-    }
+  for (const { path, what } of more) {
+    const { setting, flag } = OF_TRAINING[what];
+    if (origin(setting).kind === "checkpoint") await refuseForeign(path, flag, saved);
   }
   refuseForeignPython(config.data, origin);
 }

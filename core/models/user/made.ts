@@ -88,6 +88,9 @@ export const LOSS_EXAMPLE =
   "samples of a batch. To begin with one: hpctrain new loss.";
 export const SCHEDULE_EXAMPLE =
   "It should look like: export default (step, { total }) => 1 - step / total, the factor of the learning rate at a step.";
+export const OPTIMIZER_EXAMPLE =
+  "It should look like: export default ({ ops }) => ({ slots: [], update: ({ parameter, gradient, lr }) => ({ parameter: " +
+  "ops.sub(parameter, gradient, lr) }) }). To begin with one: hpctrain new optimizer.";
 export const METRICS_EXAMPLE =
   "It should look like: export default ({ ops }) => ({ name: (output, target) => ops.mean(...) }), each the " +
   "mean over the samples of a batch. To begin with one: hpctrain new metric.";

@@ -8,6 +8,7 @@ export const TEMPLATE_KINDS = {
   data: "--data",
   loss: "--loss",
   metric: "--metric",
+  optimizer: "--optimizer",
 } as const;
 
 export type TemplateKind = keyof typeof TEMPLATE_KINDS;

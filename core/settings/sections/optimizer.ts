@@ -26,6 +26,12 @@ export const OPTIMIZER_READS = {
   rprop: ["etaminus", "etaplus", "step_size_min", "step_size_max", "maximize"],
 } as const;
 
+/** An optimizer reads these. One of the user's own, whose file is its name, is given all. */
+export const settingsOf = (type: string): readonly string[] =>
+  Object.hasOwn(OPTIMIZER_READS, type)
+    ? OPTIMIZER_READS[type as OptimizerName]
+    : [...new Set(Object.values(OPTIMIZER_READS).flat())];
+
 type OptimizerName = keyof typeof OPTIMIZER_READS;
 type Own = typeof OPTIMIZER_READS[OptimizerName][number];
 
@@ -85,6 +91,7 @@ export const optimizer = {
     aliases: ["training.optimizer"],
     words: { adamw_torch: "adamw", adamw_torch_fused: "adamw", schedule_free_adamw: "schedule_free" },
     unlike: NOT_HERE,
+    orFile: { regex: /\.(ts|mts|js|mjs)$/i, says: "a TypeScript file" },
     about: {
       adafactor: "keeps the second moment of a matrix as a row and a column",
       adagrad: "rates fall with the sum of squared gradients",
@@ -93,7 +100,7 @@ export const optimizer = {
       muon: "makes the update of hidden matrices orthogonal; all other parameters have adamw",
       schedule_free: "AdamW that evaluates a mean of its weights, with --scheduler constant",
     },
-    help: "how weights are updated",
+    help: "how weights are updated; or a TypeScript file with an update of your own",
   }),
   learning_rate: float(3e-4, {
     min: 0,

@@ -1,6 +1,6 @@
 // Declares how the learning rate goes over a run. The names of schedules and of their arguments are PyTorch's where it has them.
 import { choice, duration, float, int, text } from "../setting.ts";
-import { namesThatRead, OPTIMIZER_READS } from "./optimizer.ts";
+import { namesThatRead, OPTIMIZER_READS, settingsOf } from "./optimizer.ts";
 
 /** The schedulers, with the settings that each of them reads beside the warm-up. */
 const SCHEDULER_READS = {
@@ -52,13 +52,17 @@ export const codeFilesIn = (scheduler: string): string[] =>
     .map(([, one, other, plain]) => one ?? other ?? plain)
     .filter((text) => /\.(ts|mts|js|mjs)$/.test(text));
 
-/** The settings that each optimizer and each scheduler reads, and those that this text of schedulers reads. */
+/** The settings that each optimizer and each scheduler reads, and those that these texts read. */
 export function settingsRead(
+  optimizer: string,
   scheduler: string,
 ): Readonly<Record<"optimizer" | "scheduler", Readonly<Record<string, readonly string[]>>>> {
   const named = SCHEDULER_NAMES.filter((name) => new RegExp(`(^|[\\s>])${name}($|[\\s>(])`).test(scheduler));
   const read = named.flatMap((name): readonly string[] => SCHEDULER_READS[name]);
-  return { optimizer: OPTIMIZER_READS, scheduler: { ...SCHEDULER_READS, [scheduler]: [...new Set(read)] } };
+  return {
+    optimizer: { ...OPTIMIZER_READS, [optimizer]: settingsOf(optimizer) },
+    scheduler: { ...SCHEDULER_READS, [scheduler]: [...new Set(read)] },
+  };
 }
 
 const NUMBER = { regex: /^(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i, says: "a number from 0 on" };

@@ -58,7 +58,10 @@ export function openElementwise(arena: Arena, rule: Rule): Optimizer {
   };
 }
 
-interface Piece {
+/** Some of the weights, with their gradient and what is kept of them. */
+export interface Piece {
+  /** The parameter's that it is. */
+  readonly name?: string;
   readonly weights: Tensor;
   readonly state: readonly Tensor[];
   gradient(): Tensor;
@@ -67,20 +70,22 @@ interface Piece {
 /** libtorch gives a thread so many numbers at least. Six vectors of them fit into a core's cache. */
 const GRAIN = 32_768;
 
-function piecesOf(
+/** A piece for each parameter. */
+export const inParts = (arena: Arena, views: readonly (readonly Tensor[])[]): readonly Piece[] =>
+  arena.parameters.map((weights, i) => ({
+    ...{ name: arena.names[i], weights },
+    state: views.map((slot) => slot[i]),
+    gradient: () => arena.gradients[i], // a direct arena has others in each step
+  }));
+
+export function piecesOf(
   arena: Arena,
   vectors: readonly Tensor[],
   views: readonly (readonly Tensor[])[],
 ): readonly Piece[] {
-  const { flat, gradient, memory, direct, parameters } = arena;
+  const { flat, gradient, memory, direct } = arena;
   const isWhole = !direct && memory[0] === gradient && flat.numel === gradient.numel;
-  if (!isWhole) {
-    return parameters.map((weights, i) => ({
-      weights,
-      state: views.map((slot) => slot[i]),
-      gradient: () => arena.gradients[i], // a direct arena has others in each step
-    }));
-  }
+  if (!isWhole) return inParts(arena, views);
   const length = flat.device === "cpu" ? GRAIN * threads() : flat.numel;
   return Array.from({ length: Math.ceil(flat.numel / length) }, (_, i) => {
     const count = Math.min(length, flat.numel - i * length);

@@ -111,7 +111,7 @@ export interface Traits {
   readonly slots: readonly string[];
   /** Its update reads all gradients as one tensor (`arena.gradient`). */
   readonly wholeGradient: boolean;
-  /** It goes through the weights one by one, each for itself, so that groups of them can have rates of their own. */
+  /** Its update of a parameter reads no other one, so that groups of them can have rates of their own. */
   readonly perElement: boolean;
   /** True where each rank can update a part of the weights (--zero 1), or what keeps them from it. */
   readonly shardable: true | string;

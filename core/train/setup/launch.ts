@@ -157,7 +157,8 @@ function isAsked({ config, origin }: Resolved, path: string): boolean {
 
 /** Lines about typed settings of other optimizers and schedulers. */
 export function unreadSettings(resolved: Resolved): string[] {
-  const { optimizer, scheduler } = resolved.config.training, read = settingsRead(scheduler.type);
+  const { optimizer, scheduler } = resolved.config.training,
+    read = settingsRead(optimizer.type, scheduler.type);
   return [
     ...unreadOf(resolved, "optimizer", optimizer.type, read.optimizer),
     ...unreadOf(resolved, "scheduler", scheduler.type, read.scheduler),

@@ -29,7 +29,7 @@ def answer(case):
         optimizer.load_state_dict(file["optimizer_state_dict"])
     else:
         fused = {"fused": True} if case["type"] in ("Adam", "AdamW", "SGD") else {}
-        optimizer = make(model.parameters(), lr=1, **fused, **case["options"])
+        optimizer = make(model.parameters(), lr=1, **{**fused, **case["options"]})
     losses = []
     for rate in case["rates"]:
         optimizer.zero_grad()

@@ -72,6 +72,55 @@ interface JudgeLibrary extends Library {
     /** The facts of the data: the task, the shape of a sample, how many classes or targets. */
     readonly facts: Facts;
 }
+/** Settings of the optimizer that one of your own may follow. */
+interface OptimizerOptions {
+    /** --momentum */
+    readonly momentum: number;
+    /** --nesterov */
+    readonly nesterov: boolean;
+    /** --set training.optimizer.beta1=0.9; so are those below. */
+    readonly beta1: number;
+    readonly beta2: number;
+    readonly eps: number;
+    readonly rho: number;
+    readonly alpha: number;
+    readonly amsgrad: boolean;
+    readonly centered: boolean;
+    readonly maximize: boolean;
+}
+/** The function of an optimizer's file is given this. */
+interface OptimizerLibrary extends Library {
+    /** The user's choices by flags, and a group's own, where the optimizer wants to follow them. */
+    readonly settings: OptimizerOptions;
+}
+/** An update is given this. Its tensors have one shape. */
+interface OptimizerStep {
+    readonly parameter: Tensor;
+    readonly gradient: Tensor;
+    /** The slots of this parameter, by their names. */
+    readonly state: Readonly<Record<string, Tensor>>;
+    /** 1 in the first step. */
+    readonly step: number;
+    /** The rate of this step, and of the parameter's group. */
+    readonly lr: number;
+    /** --weight-decay, or the group's. */
+    readonly weightDecay: number;
+}
+/** An optimizer's file gives this. */
+interface MadeOptimizer {
+    /** Names of what is kept of each parameter from step to step: tensors of its shape, zeros at first, as in PyTorch's state. */
+    readonly slots?: readonly string[];
+    /**
+     * True where the update of a number reads none of the others: then it is given pieces of all parameters at once, and --zero 1
+     * can share it out.
+     */
+    readonly perElement?: boolean;
+    /** Gives the next parameter and the next state; a slot that is left out, or was changed in place, is as it is. */
+    update(now: OptimizerStep): {
+        readonly parameter: Tensor;
+        readonly [slot: string]: Tensor;
+    };
+}
 /** A model's file gives a module with forward, or a model of several blocks. */
 type MadeModel = Model | (InstanceType<typeof nn.Module> & {
     forward(x: Tensor): Tensor;
@@ -1173,7 +1222,8 @@ function truncNormal(t: Tensor, std: number): Tensor;
 }
 type Module = nn.Module;
 export {
-  ModelSettings, DataSettings, Library, ModelLibrary, DataLibrary, JudgeLibrary, MadeModel, Samples,
-  MadeData, Judge, MadeLoss, MadeMetrics, Device, Tensor, DType, Options, Numbers, Nested, Activation,
-  Block, Facts, InputColumn, Model, Head, MemoryFormat, ops, nn
+  ModelSettings, DataSettings, Library, ModelLibrary, DataLibrary, JudgeLibrary, OptimizerOptions,
+  OptimizerLibrary, OptimizerStep, MadeOptimizer, MadeModel, Samples, MadeData, Judge, MadeLoss,
+  MadeMetrics, Device, Tensor, DType, Options, Numbers, Nested, Activation, Block, Facts, InputColumn,
+  Model, Head, MemoryFormat, ops, nn
 };
