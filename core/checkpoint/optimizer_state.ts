@@ -40,7 +40,10 @@ export function matchOptimizer(
     }
     numbersBeside(parts.optimizer).forEach((values, g) => {
       const entry = state.get(numbers[own ? own.of.indexOf(g) : 0]);
-      for (const name of Object.keys(values)) values[name] = numberIn(entry, name) ?? values[name];
+      for (const name of Object.keys(values)) {
+        const ofGroup = field(groups[g], name);
+        values[name] = typeof ofGroup === "number" ? ofGroup : numberIn(entry, name) ?? values[name];
+      }
     });
     for (const [t, data] of found) copy(t, data);
   };

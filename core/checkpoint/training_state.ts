@@ -257,7 +257,9 @@ function optimizerTree(
       const own = [...optimizer.slots].filter(([, tensors]) => tensors[i].numel > 0);
       const entry = dict(Object.fromEntries(own.map(([slot, tensors]) => [slot, data(tensors[i])])));
       const numbers = numbersBeside(optimizer)[groups ? groups.of[i] : 0] ?? {};
-      for (const [name, value] of Object.entries(numbers)) entry.set(name, scalarData(value));
+      for (const [name, value] of Object.entries(numbers)) {
+        if (!(name in optimizer.options)) entry.set(name, scalarData(value)); // else the group has it
+      }
       const steps = groups ? groups.steps[groups.of[i]] : optimizer.steps;
       if (optimizer.type !== "sgd" || groups) entry.set("step", scalarData(steps));
       state.set(number, entry);

@@ -16,10 +16,12 @@ import { muon } from "./optimizers/muon.ts";
 import type { Optimizer, OptimizerKind, OptimizerSettings, Traits } from "./optimizers/optimizer.ts";
 import { ownOptimizer } from "./optimizers/own.ts";
 import { nadam } from "./optimizers/nadam.ts";
+import { prodigy } from "./optimizers/prodigy.ts";
 import { radam } from "./optimizers/radam.ts";
 import { rmsprop } from "./optimizers/rmsprop.ts";
 import { rprop } from "./optimizers/rprop.ts";
 import { scheduleFree } from "./optimizers/schedule_free.ts";
+import { soap } from "./optimizers/soap.ts";
 import { sgd } from "./optimizers/sgd.ts";
 
 const OPTIMIZERS: { readonly [T in OptimizerSettings["type"]]: OptimizerKind<T> } = {
@@ -30,6 +32,8 @@ const OPTIMIZERS: { readonly [T in OptimizerSettings["type"]]: OptimizerKind<T> 
   lion,
   muon,
   schedule_free: scheduleFree,
+  prodigy,
+  soap,
   adadelta,
   adafactor,
   adagrad,

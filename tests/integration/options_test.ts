@@ -138,7 +138,13 @@ Deno.test("--gradient-checkpointing gives the same losses to the last bit, with 
 });
 
 /** Rates with which 20 epochs bring the loss down, where that is not 0.01. */
-const OWN_RATES: Readonly<Record<string, number>> = { sgd: 0.05, asgd: 0.05, adadelta: 1, rprop: 0.001 };
+const OWN_RATES: Readonly<Record<string, number>> = {
+  sgd: 0.05,
+  asgd: 0.05,
+  adadelta: 1,
+  rprop: 0.001,
+  prodigy: 1,
+};
 
 for (const optimizer of Object.keys(OPTIMIZER_READS)) {
   Deno.test(`--optimizer ${optimizer} begins at the same loss and brings it down`, async () => {

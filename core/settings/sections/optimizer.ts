@@ -15,6 +15,19 @@ export const OPTIMIZER_READS = {
   lion: ["weight_decay", "beta1", "lion_beta2"],
   muon: [...BETAS, "muon_momentum"],
   schedule_free: BETAS,
+  prodigy: [
+    ...BETAS,
+    ...[
+      "beta3",
+      "decouple",
+      "use_bias_correction",
+      "safeguard_warmup",
+      "d0",
+      "d_coef",
+      "growth_rate",
+    ] as const,
+  ],
+  soap: [...BETAS, "shampoo_beta", "precondition_frequency", "max_precond_dim", "normalize_grads"],
   adadelta: ["weight_decay", "rho", "eps", "maximize"],
   adafactor: ["weight_decay", "beta2_decay", "eps1", "eps2", "d", "maximize"],
   adagrad: ["weight_decay", "lr_decay", "initial_accumulator_value", "eps", "maximize"],
@@ -35,7 +48,7 @@ export const settingsOf = (type: string): readonly string[] =>
 type OptimizerName = keyof typeof OPTIMIZER_READS;
 type Own = typeof OPTIMIZER_READS[OptimizerName][number];
 
-/** torch.optim's defaults of an optimizer, where they are not those of the settings. */
+/** An optimizer's own defaults, torch.optim's or its authors', where they are not those of the settings. */
 export const OPTIMIZER_DEFAULTS: { readonly [T in OptimizerName]?: Readonly<Record<string, number>> } = {
   adadelta: { learning_rate: 1, weight_decay: 0, eps: 1e-6 },
   adafactor: { learning_rate: 0.01, weight_decay: 0 },
@@ -46,6 +59,8 @@ export const OPTIMIZER_DEFAULTS: { readonly [T in OptimizerName]?: Readonly<Reco
   radam: { learning_rate: 0.001, weight_decay: 0 },
   rmsprop: { learning_rate: 0.01, weight_decay: 0, momentum: 0 },
   rprop: { learning_rate: 0.01 },
+  prodigy: { learning_rate: 1, weight_decay: 0 },
+  soap: { learning_rate: 0.003, beta1: 0.95, beta2: 0.95 },
 };
 
 const OPTIMIZER_NAMES = Object.keys(OPTIMIZER_READS) as OptimizerName[];
@@ -98,6 +113,8 @@ export const optimizer = {
       asgd: "SGD that keeps the mean of its weights as ax",
       rprop: "a step for each weight, for gradients of all samples at once",
       muon: "makes the update of hidden matrices orthogonal; all other parameters have adamw",
+      prodigy: "Adam that finds its rate by itself: lr scales it, and stays 1",
+      soap: "Adam in the eigenbases of Shampoo's matrices, for each dimension of a parameter",
       schedule_free: "AdamW that evaluates a mean of its weights, with --scheduler constant",
     },
     help: "how weights are updated; or a TypeScript file with an update of your own",
@@ -119,7 +136,7 @@ export const optimizer = {
     common: true,
     aliases: ["training.weight_decay"],
     help:
-      `decoupled for adamw, lamb, lion, muon, schedule_free and adafactor, added to the gradient for others (${
+      `decoupled for adamw, lamb, lion, muon, schedule_free, soap, prodigy and adafactor, added to the gradient for others (${
         readers("weight_decay")
       })${ownDefaults("weight_decay")}`,
   }),
@@ -227,6 +244,42 @@ export const optimizer = {
     min: 0,
     max: 1e6,
     help: `smallest scale of a parameter, to which steps are in proportion (${readers("eps2")})`,
+  }),
+  beta3: float(0, {
+    ...{ min: 0, max: 1, below: true, empty: "the root of beta2" },
+    help: `decay of the sums by which the rate is found (${readers("beta3")})`,
+  }),
+  decouple: bool(true, { help: `weight decay as in adamw (${readers("decouple")})` }),
+  use_bias_correction: bool(false, { help: `Adam's bias correction (${readers("use_bias_correction")})` }),
+  safeguard_warmup: bool(false, {
+    help: `small rates of a warm-up don't count in the estimate (${readers("safeguard_warmup")})`,
+  }),
+  d0: float(1e-6, {
+    ...{ min: 0, max: 1e6, above: true },
+    help: `distance to the best weights that it begins with (${readers("d0")})`,
+  }),
+  d_coef: float(1, {
+    ...{ min: 0, max: 1e6, above: true },
+    help: `factor of the estimated distance, and so of the rate (${readers("d_coef")})`,
+  }),
+  growth_rate: float(0, {
+    ...{ min: 0, max: 1e6, empty: "unlimited" },
+    help: `largest factor of the distance from step to step, such as 1.02 (${readers("growth_rate")})`,
+  }),
+  shampoo_beta: float(-1, {
+    ...{ min: -1, max: 1, below: true, empty: "beta2" },
+    help: `decay of Shampoo's matrices (${readers("shampoo_beta")})`,
+  }),
+  precondition_frequency: int(10, {
+    ...{ min: 1, max: 1e9 },
+    help: `steps from one turn of the eigenbases to the next (${readers("precondition_frequency")})`,
+  }),
+  max_precond_dim: int(10_000, {
+    ...{ min: 1, max: 1e9 },
+    help: `longest dimension that has a matrix (${readers("max_precond_dim")})`,
+  }),
+  normalize_grads: bool(false, {
+    help: `each update has a mean square of 1 (${readers("normalize_grads")})`,
   }),
   d: float(1, { min: 1, max: 1e6, help: `largest root mean square of an update (${readers("d")})` }),
 };

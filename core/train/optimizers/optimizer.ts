@@ -35,7 +35,10 @@ export interface Optimizer {
   steps: number;
   /** Per-parameter state by PyTorch's names (exp_avg, momentum_buffer, ...), in the arena's order. */
   readonly slots: ReadonlyMap<string, readonly Tensor[]>;
-  /** State beside the slots that is the same for all parameters, by PyTorch's names, as f32 has it. */
+  /**
+   * State beside the slots that is the same for all parameters, by PyTorch's names: in a checkpoint each parameter has it as f32,
+   * or the group, where `options` has such a name.
+   */
   readonly numbers?: Record<string, number>;
   /** The slots in order, each as one vector that is laid out as the arena. */
   readonly state?: readonly Tensor[];

@@ -73,8 +73,116 @@ class ScheduleFree(torch.optim.Optimizer):
                 p.lerp_(end=self.state[p]["z"], weight=1 - 1 / group["betas"][0])
 
 
+class Prodigy(torch.optim.Optimizer):
+    """konstmish/prodigy, prodigy.py of prodigyopt 1.1.2, without slices and ranks."""
+
+    def __init__(self, params, lr=1.0, betas=(0.9, 0.999), beta3=None, eps=1e-8, weight_decay=0, decouple=True, use_bias_correction=False, safeguard_warmup=False, d0=1e-6, d_coef=1.0, growth_rate=float("inf")):
+        found = dict(d=d0, d_max=d0, d_numerator=0.0, k=0)
+        super().__init__(params, dict(found, lr=lr, betas=betas, beta3=beta3, eps=eps, weight_decay=weight_decay, decouple=decouple, use_bias_correction=use_bias_correction, safeguard_warmup=safeguard_warmup, d0=d0, d_coef=d_coef, growth_rate=growth_rate))
+
+    @torch.no_grad()
+    def step(self):
+        (group,) = self.param_groups
+        (beta1, beta2), lr, d, d0, decay = group["betas"], group["lr"], group["d"], group["d0"], group["weight_decay"]
+        if lr == 0:
+            return
+        beta3 = beta2**0.5 if group["beta3"] is None else group["beta3"]
+        count = group["k"] + 1
+        dlr = d * lr * ((1 - beta2**count) ** 0.5 / (1 - beta1**count) if group["use_bias_correction"] else 1)
+        upper, lower = group["d_numerator"] * beta3, 0.0
+        added = 0.0
+        for p in group["params"]:
+            g, state = p.grad, self.state[p]
+            if decay != 0 and not group["decouple"]:
+                g.add_(p, alpha=decay)
+            if not state:
+                state.update(s=torch.zeros_like(p.flatten()), p0=p.flatten().clone(), exp_avg_sq=torch.zeros_like(p))
+                if beta1 > 0:
+                    state["exp_avg"] = torch.zeros_like(p)
+            added += (d / d0) * dlr * torch.dot(g.flatten(), state["p0"] - p.flatten()).item()
+            if beta1 > 0:
+                state["exp_avg"].mul_(beta1).add_(g, alpha=d * (1 - beta1))
+            state["exp_avg_sq"].mul_(beta2).addcmul_(g, g, value=d * d * (1 - beta2))
+            state["s"].mul_(beta3).add_(g.flatten(), alpha=(d / d0) * (d if group["safeguard_warmup"] else dlr))
+            lower += state["s"].abs().sum().item()
+        if lower == 0:
+            return
+        group["d_numerator"] = upper + added
+        estimate = group["d_coef"] * group["d_numerator"] / lower
+        grown = max(d, estimate) if d == d0 else d
+        group["d_max"] = max(group["d_max"], estimate)
+        group["d"] = min(group["d_max"], grown * group["growth_rate"])
+        for p in group["params"]:
+            state = self.state[p]
+            under = state["exp_avg_sq"].sqrt().add_(group["d"] * group["eps"])
+            if decay != 0 and group["decouple"]:
+                p.add_(p, alpha=-decay * dlr)
+            if beta1 > 0:
+                p.addcdiv_(state["exp_avg"], under, value=-dlr)
+            else:
+                p.addcdiv_(p.grad, under, value=-dlr * group["d"])
+        group["k"] = count
+
+
+class Soap(torch.optim.Optimizer):
+    """nikhilvyas/SOAP, soap.py of 2024, without merged dimensions."""
+
+    def __init__(self, params, lr, betas=(0.95, 0.95), eps=1e-8, weight_decay=0.01, precondition_frequency=10, max_precond_dim=10000, normalize_grads=False):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, every=precondition_frequency, longest=max_precond_dim, normalize=normalize_grads))
+
+    @staticmethod
+    def turn(x, bases, dim):
+        for basis in bases:
+            x = x.permute(*range(1, x.dim()), 0) if basis is None else torch.tensordot(x, basis, dims=[[0], [dim]])
+        return x
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.step_of(p, group)
+
+    def step_of(self, p, group):
+        g, state, (beta1, beta2) = p.grad, self.state[p], group["betas"]
+        is_first = not state
+        if is_first:
+            sizes = [size if g.dim() > 1 and size <= group["longest"] else None for size in g.shape]
+            state.update(step=0, exp_avg=torch.zeros_like(g), exp_avg_sq=torch.zeros_like(g), Q=None)
+            state["GG"] = [None if size is None else torch.zeros(size, size) for size in sizes]
+        else:
+            state["step"] += 1
+            turned = self.turn(g, state["Q"], 0)
+            state["exp_avg"].mul_(beta1).add_(turned, alpha=1 - beta1)
+            state["exp_avg_sq"].mul_(beta2).add_(turned.square(), alpha=1 - beta2)
+            way = self.turn(state["exp_avg"] / state["exp_avg_sq"].sqrt().add_(group["eps"]), state["Q"], 1)
+            if group["normalize"]:
+                way = way / (1e-30 + torch.mean(way**2) ** 0.5)
+            step = state["step"]
+            p.add_(way, alpha=-group["lr"] * (1 - beta2**step) ** 0.5 / (1 - beta1**step))
+            p.add_(p, alpha=-group["lr"] * group["weight_decay"])
+            state["exp_avg"] = self.turn(state["exp_avg"], state["Q"], 1)
+        for k, m in enumerate(state["GG"]):
+            if m is not None:
+                others = [d for d in range(g.dim()) if d != k]
+                m.lerp_(torch.tensordot(g, g, dims=[others, others]), 1 - beta2)
+        if is_first:
+            state["Q"] = [None if m is None else torch.linalg.eigh(m + 1e-30 * torch.eye(len(m)))[1].flip(1) for m in state["GG"]]
+        elif state["step"] % group["every"] == 0:
+            for k, (m, q) in enumerate(zip(state["GG"], state["Q"])):
+                if m is not None:
+                    order = torch.argsort(torch.diag(q.T @ m @ q), descending=True)
+                    state["exp_avg_sq"] = state["exp_avg_sq"].index_select(k, order)
+                    state["Q"][k] = torch.linalg.qr(m @ q[:, order])[0]
+        if not is_first:
+            state["exp_avg"] = self.turn(state["exp_avg"], state["Q"], 0)
+
+
 def made(case, model):
     options = case["options"]
+    if case["type"] == "prodigy":
+        return [Prodigy(model.parameters(), **options)]
+    if case["type"] == "soap":
+        return [Soap(model.parameters(), **options)]
     if case["type"] == "lion":
         return [Lion(model.parameters(), **options)]
     if case["type"] == "schedule_free":

@@ -31,8 +31,9 @@ for (const type of optimizersThat(() => true)) {
     assertEquals(traits.perElement, traits.shardable === true, "a part of a bucket has parts of parameters");
     const bytes = new Set([...made.slots.values()].flat()).values().reduce((sum, t) => sum + t.byteLength, 0);
     const each = traits.bytesPerWeight(chosen) - (made.averages ? 4 : 0);
-    if (type !== "muon" && type !== "adafactor") {
-      assert(Math.abs(bytes / arena.flat.byteLength - each / 4) < 0.1, `${bytes}, ${each}`);
+    if (!["muon", "adafactor", "soap"].includes(type)) {
+      const found = 4 * bytes / arena.flat.byteLength; // which has gaps
+      assert(Math.abs(found - each) < 0.03 * each, `${found}, ${each}`);
     }
   });
 }
@@ -116,7 +117,9 @@ Deno.test("state that a setting asks for is counted, and what machine code can't
 Deno.test("an optimizer's name decides nothing outside its folder", () => {
   const named = sourceFiles("core/train").filter((file) =>
     !file.startsWith("core/train/optimizers/") &&
-    /"(lamb|lion|muon|schedule_free|ada\w+|asgd|[nr]adam|rmsprop|rprop)"/.test(Deno.readTextFileSync(file))
+    /"(lamb|lion|muon|schedule_free|prodigy|soap|ada\w+|asgd|[nr]adam|rmsprop|rprop)"/.test(
+      Deno.readTextFileSync(file),
+    )
   );
   assertEquals(named, []);
 });
