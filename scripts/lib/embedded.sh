@@ -1,6 +1,6 @@
 # What a compiled program needs besides its imports: files that are read, or started as threads, by URL. For `deno compile`.
 EMBEDDED=()
-for file in presets core/adopt/watch core/models/user/templates core/outputs/report/page core/outputs/python/package core/data/loader/thread.ts core/data/formats/parquet/thread.ts core/data/arrays/row_blocks_thread.ts core/data/images/fast_jpeg.wasm core/data/formats/zarr/server_thread.ts \
+for file in presets core/adopt/watch core/models/user/templates core/outputs/report/page core/outputs/python/package core/data/loader/thread.ts core/data/formats/parquet/thread.ts core/data/arrays/row_blocks_thread.ts core/data/codecs/fast_jpeg.wasm core/data/augment/pixels.wasm core/data/formats/zarr/server_thread.ts \
   core/checkpoint/background/thread.ts core/train/signal_thread.ts ffi/nvrtc_thread.ts core/train/leaving_thread.ts core/ranks/cpu/thread.ts core/ranks/nccl/watch_thread.ts core/ranks/control/thread.ts \
   core/cluster/doctor/full/watchdog.ts core/cluster/sweep/watch_thread.ts core/cluster/sweep/page core/run/writer/thread.ts core/outputs/wandb/sync/online_thread.ts \
   $(cd "$ROOT" && echo core/outputs/*/sink.ts extensions/*/{sink.ts,thread.ts,reader.ts,page}); do

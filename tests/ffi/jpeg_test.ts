@@ -1,7 +1,8 @@
 // The machine's libturbojpeg beside Pillow and our own fast code. HPCTRAIN_TURBOJPEG names it where the loader does not
 // find it; ./scripts/test fetches one where there is none.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { openFastJpeg, openJpeg, openTurboWasm } from "../../core/data/images/jpeg.ts";
+import { openFastJpeg } from "../../core/data/codecs/fast_jpeg.ts";
+import { openJpeg, openTurboWasm } from "../../core/data/images/jpeg.ts";
 import { headerOf, openReusedBuffer } from "../../core/data/images/header.ts";
 import { findTurboJpeg, openTurboJpeg, TJPF } from "../../ffi/codecs.ts";
 import { inFolder } from "../core/checkpoint/python.ts";

@@ -1,4 +1,5 @@
 // A pixel changes by its neighbours (blur, sharpness) or by chance (noise).
+import { sharpen } from "./pixels.ts";
 import type { Sample } from "./sample.ts";
 
 /** torchvision's: the deviation is of a kernel stretched by the square root of two, halved. */
@@ -80,9 +81,12 @@ export function gaussianBlur(sample: Sample, [kx, ky]: readonly [number, number]
 
 /** 0 is a blurred picture, 1 the picture itself, 2 a sharper one; the outermost pixels stay. */
 export function sharpness(sample: Sample, factor: number): void {
-  const { channels, height, width, most, floats } = sample;
+  const { channels, height, width, most } = sample;
   if (height <= 2 || width <= 2) return;
-  const pixels = sample.own() as Uint8Array, from = pixels.slice(), plane = height * width, rest = 1 - factor;
+  const rest = 1 - factor, plane = height * width;
+  const pixels = sample.own() as Float32Array | Uint8Array;
+  if (pixels instanceof Uint8Array) return sharpen(pixels, [channels, height, width], rest);
+  const from = pixels.slice();
   for (let c = 0; c < channels; c++) {
     for (let y = 1; y < height - 1; y++) {
       const first = c * plane + y * width + 1;
@@ -91,8 +95,7 @@ export function sharpness(sample: Sample, factor: number): void {
       let before = columnAt(first - 1), at = columnAt(first);
       for (let i = first, end = first + width - 2; i < end; i++) {
         const behind = columnAt(i + 1), own = from[i];
-        const sum = before + at + behind + 4 * own, soft = floats ? sum / 13 : (2 * sum + 13) / 26 | 0;
-        const value = own + (soft - own) * rest;
+        const soft = (before + at + behind + 4 * own) / 13, value = own + (soft - own) * rest;
         pixels[i] = value < 0 ? 0 : value > most ? most : value;
         before = at;
         at = behind;

@@ -1,4 +1,5 @@
 // Colours of pictures, as torchvision's kernels change them: bytes stay bytes, and floats go from 0 to 1.
+import * as bytes from "./pixels.ts";
 import type { Sample } from "./sample.ts";
 
 type Pixels = Uint8Array | Float32Array;
@@ -22,8 +23,14 @@ function each(sample: Sample, of: (value: number) => number, plane?: number): vo
 }
 
 export function brightness(sample: Sample, factor: number): void {
-  const { most } = sample, by = fround(factor);
-  each(sample, (x) => clampTo(most, fround(x * by)));
+  linear(sample, fround(factor), 0);
+}
+
+/** by * x + plus, in floats. */
+function linear(sample: Sample, by: number, plus: number): void {
+  const pixels = pixelsOf(sample), { most } = sample;
+  if (pixels instanceof Uint8Array) return bytes.scale(pixels, by, plus);
+  each(sample, (x) => clampTo(most, fround(fround(x * by) + plus)));
 }
 
 const RED = fround(0.2989), GREEN = fround(0.587), BLUE = fround(0.114);
@@ -40,18 +47,25 @@ function greysOf(pixels: Pixels, plane: number): Pixels {
 }
 
 export function contrast(sample: Sample, factor: number): void {
-  const pixels = pixelsOf(sample), { most, channels } = sample, plane = sample.height * sample.width;
+  const pixels = pixelsOf(sample), plane = sample.height * sample.width;
+  const sum = sumOfGreys(pixels, sample.channels, plane);
+  linear(sample, fround(factor), fround(fround(sum / plane) * fround(1 - factor)));
+}
+
+function sumOfGreys(pixels: Pixels, channels: number, plane: number): number {
+  if (channels === 3 && pixels instanceof Uint8Array) return bytes.greySum(pixels, plane);
   const greys = channels === 1 ? pixels : greysOf(pixels, plane);
   let sum = 0;
   for (let i = 0; i < plane; i++) sum += greys[i];
-  const rest = fround(fround(sum / plane) * fround(1 - factor)), by = fround(factor);
-  each(sample, (x) => clampTo(most, fround(fround(x * by) + rest)));
+  return sum;
 }
 
 export function saturation(sample: Sample, factor: number): void {
   if (sample.channels === 1) return;
   const pixels = pixelsOf(sample), { most } = sample, plane = sample.height * sample.width;
-  const by = fround(factor), other = fround(1 - factor), greys = greysOf(pixels, plane);
+  const by = fround(factor), other = fround(1 - factor);
+  if (pixels instanceof Uint8Array) return bytes.saturate(pixels, plane, by, other);
+  const greys = greysOf(pixels, plane);
   for (let from = 0; from < 3 * plane; from += plane) {
     for (let i = 0; i < plane; i++) {
       const value = fround(pixels[from + i] * by + greys[i] * other);
@@ -127,15 +141,21 @@ export function invert(sample: Sample): void {
 export function autocontrast(sample: Sample): void {
   const pixels = pixelsOf(sample), { most, channels } = sample, plane = sample.height * sample.width;
   for (let c = 0; c < channels; c++) {
-    let low = Infinity, high = -Infinity;
-    for (let i = c * plane; i < (c + 1) * plane; i++) {
-      if (pixels[i] < low) low = pixels[i];
-      if (pixels[i] > high) high = pixels[i];
-    }
+    const [low, high] = rangeOf(pixels.subarray(c * plane, (c + 1) * plane));
     if (low === high) continue;
     const by = fround(fround(high - low) * fround(1 / most));
     each(sample, (x) => clampTo(most, fround(fround(x - low) / by)), c);
   }
+}
+
+function rangeOf(pixels: Pixels): [low: number, high: number] {
+  if (pixels instanceof Uint8Array) return bytes.range(pixels);
+  let low = Infinity, high = -Infinity;
+  for (let i = 0; i < pixels.length; i++) {
+    if (pixels[i] < low) low = pixels[i];
+    if (pixels[i] > high) high = pixels[i];
+  }
+  return [low, high];
 }
 
 /** Each channel has about as many pixels of each value, by Pillow's table. */

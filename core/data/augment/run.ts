@@ -1,6 +1,6 @@
 // The steps of a list are done to one sample after another, in the thread that has read it.
 import { BadSample } from "../arrays/rows.ts";
-import type { Stored } from "./resize.ts";
+import type { Stored } from "./planes.ts";
 import { kindOf, shapeAfter, type Step } from "./list.ts";
 import { type Draw, DRAWS_OF_A_STEP, orderOf, type Role, Room, Sample } from "./sample.ts";
 

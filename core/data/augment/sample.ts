@@ -2,7 +2,8 @@
 // what the reader holds until a transform writes numbers of its own, so flips and crops copy nothing.
 import { key, uniform } from "../../base/random.ts";
 import type { SampleNumbers } from "../arrays/numbers.ts";
-import { copyPlanes, cut, openResize, type Planes, planesOf, type Stored } from "./resize.ts";
+import { copyPlanes, cut, type Planes, planesOf, type Stored } from "./planes.ts";
+import { openResize } from "./resize.ts";
 
 /** `draw(k)` is uniform in [0, 1), the same for a sample and epoch in every thread. */
 export type Draw = (k: number) => number;

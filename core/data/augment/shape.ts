@@ -1,7 +1,8 @@
 // Sizes and places: resizing, crops, padding. Masks and maps of targets go through the same, class by class.
 import { BadSample } from "../arrays/rows.ts";
 import type { Edges, Size } from "./arguments.ts";
-import { type ImageSize, type KernelName, resizedSize } from "./resize.ts";
+import type { KernelName } from "./filters.ts";
+import { type ImageSize, resizedSize } from "./resize.ts";
 import { below, between, type Draw, round, type Sample } from "./sample.ts";
 
 export type Sampling = KernelName | "nearest";

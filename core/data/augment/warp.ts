@@ -1,7 +1,8 @@
 // Pixels from other places than whole rows and columns: rotation, affine maps, perspective, elastic distortion. Pictures get
 // what torchvision's kernels give them. In maps a missing neighbour is not blended: the nearest point counts.
 import type { SampleNumbers } from "../arrays/numbers.ts";
-import type { Planes } from "./resize.ts";
+import { moveNearest } from "./pixels.ts";
+import type { Planes } from "./planes.ts";
 import type { Sample } from "./sample.ts";
 
 export type Interpolation = "nearest" | "bilinear";
@@ -73,10 +74,16 @@ const isSame = ([a, b, c, d, e, f]: Matrix) => a === 1 && b === 0 && c === 0 && 
 
 function warpBy(
   sample: Sample,
-  [a, b, c, d, e, f]: Matrix,
+  matrix: Matrix,
   [height, width]: readonly [number, number],
   look: Look,
 ): void {
+  if (sample.planes.data instanceof Uint8Array && isNearest(sample, look)) {
+    const into = sample.fresh(sample.channels, height, width);
+    moveNearest(sample.planes, matrix, outsideOf(sample, look) as number[], into as Uint8Array);
+    return void sample.put(into, sample.channels, height, width);
+  }
+  const [a, b, c, d, e, f] = matrix;
   const left = (1 - width) / 2, top = (1 - height) / 2;
   const right = (sample.width - 1) / 2, down = (sample.height - 1) / 2;
   warp(sample, [height, width], look, (y, xs, ys) => {
@@ -133,7 +140,7 @@ function warp(sample: Sample, [height, width]: readonly [number, number], look: 
   const { channels, planes, role } = sample;
   const into = sample.fresh(channels, height, width);
   const xs = new Float64Array(width), ys = new Float64Array(width), plane = height * width;
-  const nearest = look.interpolation === "nearest" || role === "classes";
+  const nearest = isNearest(sample, look);
   const outside = outsideOf(sample, look);
   const offsets = new Int32Array(width);
   for (let y = 0; y < height; y++) {
@@ -150,6 +157,9 @@ function warp(sample: Sample, [height, width]: readonly [number, number], look: 
   }
   sample.put(into, channels, height, width);
 }
+
+const isNearest = ({ role }: Sample, { interpolation }: Look) =>
+  interpolation === "nearest" || role === "classes";
 
 function outsideOf(sample: Sample, { fill }: Look): (number | bigint)[] {
   const { data } = sample.planes, big = data instanceof BigInt64Array || data instanceof BigUint64Array;

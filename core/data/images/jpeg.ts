@@ -1,59 +1,11 @@
 // The machine's libturbojpeg decodes JPEG where there is one; else our own vector code takes most files, and
 // libjpeg-turbo as WebAssembly the rest. All give Pillow's bits.
 import { BadSample } from "../arrays/rows.ts";
-import type { Stored } from "../augment/resize.ts";
+import type { Stored } from "../augment/planes.ts";
+import { openFastJpeg } from "../codecs/fast_jpeg.ts";
 import { TJFLAG_LIMITSCANS, TJPF, type TurboJpeg } from "../../../ffi/codecs.ts";
 import { jpeg } from "../../../deps/codecs.js";
 import { cutOff, type JpegHeader, refuseScans, type ReusedBuffer } from "./header.ts";
-
-// fast_jpeg.as writes planes, as batches have them; null leaves a file to the library. It stays because many machines have
-// no libturbojpeg, and there it decodes 2.5 times as many photographs as libjpeg-turbo in WebAssembly: of one thread,
-// 4,122 and 1,645 images of 224 x 224 a second, and 1,384 and 533 of 500 x 375 (`bench/data_ways.ts jpeg FOLDER`).
-
-interface Exports {
-  readonly memory: WebAssembly.Memory;
-  room(bytes: number): number;
-  decode(bytes: number): number;
-  split(width: number, height: number): number;
-  planeBytes(): number;
-}
-
-interface Size {
-  readonly width: number;
-  readonly height: number;
-}
-
-interface FastJpeg {
-  decode(file: Uint8Array, size: Size): Stored | null;
-  /** Interleaved pixels become planes in the same memory. */
-  pixels(bytes: number): Uint8Array;
-  split(size: Size): Stored;
-}
-
-export function openFastJpeg(): FastJpeg {
-  const code = Deno.readFileSync(new URL("./fast_jpeg.wasm", import.meta.url));
-  const library = new WebAssembly.Instance(new WebAssembly.Module(code)).exports as unknown as Exports;
-  const bytesAt = (at: number, length: number) => new Uint8Array(library.memory.buffer, at, length);
-  const planes = (at: number, { width, height }: Size): Stored => {
-    const plane = library.planeBytes();
-    return { data: bytesAt(at, 3 * plane), shape: [3, height, width], strides: [plane, width, 1] };
-  };
-  const memory = (bytes: number) => bytesAt(library.room(bytes) >>> 0, bytes);
-  return {
-    decode(file, size) {
-      memory(file.length).set(file);
-      try {
-        const at = library.decode(file.length) >>> 0;
-        return at === 0 ? null : planes(at, size);
-      } catch (error) {
-        if (error instanceof WebAssembly.RuntimeError) return null; // damaged beyond its memory
-        throw error;
-      }
-    },
-    pixels: memory,
-    split: (size) => planes(library.split(size.width, size.height) >>> 0, size),
-  };
-}
 
 interface TurboExports {
   readonly memory: WebAssembly.Memory;

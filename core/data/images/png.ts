@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { crc32, inflateSync } from "node:zlib";
 import { openInflate } from "../../../ffi/codecs.ts";
 import { BadSample } from "../arrays/rows.ts";
-import type { Stored } from "../augment/resize.ts";
+import type { Stored } from "../augment/planes.ts";
 import { big32, cutOff, has, type Header, openReusedBuffer, type ReusedBuffer } from "./header.ts";
 
 const GREY = 0, COLOUR = 2, PALETTE = 3, GREY_ALPHA = 4, COLOUR_ALPHA = 6;

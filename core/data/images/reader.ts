@@ -1,7 +1,7 @@
 // The reader of image files, with the decoder for each format (WebP here, JPEG and PNG beside it).
 import { BadSample } from "../arrays/rows.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../source/reader.ts";
-import type { Stored } from "../augment/resize.ts";
+import type { Stored } from "../augment/planes.ts";
 import { webp } from "../../../deps/codecs.js";
 import { cutOff, type Header, headerOf, type JpegHeader, openReusedBuffer } from "./header.ts";
 import { openTurboJpeg } from "../../../ffi/codecs.ts";

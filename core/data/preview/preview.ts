@@ -6,7 +6,7 @@ import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 import { BadSample } from "../arrays/rows.ts";
 import type { Reader } from "../source/reader.ts";
-import type { Stored } from "../augment/resize.ts";
+import type { Stored } from "../augment/planes.ts";
 import { typedView, type VariableValues } from "../arrays/numbers.ts";
 
 export interface Pictures {

@@ -2,17 +2,8 @@
 import { BadSample } from "../arrays/rows.ts";
 import type { SampleNumbers } from "../arrays/numbers.ts";
 import { UserError } from "../../base/errors.ts";
-import {
-  copyPlanes,
-  cut,
-  type ImageSize,
-  openResize,
-  type Planes,
-  planesOf,
-  resizedSize,
-  type Stored,
-  type Target,
-} from "../augment/resize.ts";
+import { copyPlanes, cut, type Planes, planesOf, type Stored, type Target } from "../augment/planes.ts";
+import { type ImageSize, openResize, resizedSize } from "../augment/resize.ts";
 import { type Draw, Room } from "../augment/sample.ts";
 import { openSteps, type Steps } from "../augment/run.ts";
 import { shapeAfter as shapeAfterSteps } from "../augment/list.ts";

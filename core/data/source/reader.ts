@@ -1,7 +1,7 @@
 // A Reader brings one sample at a time from files, in the thread that opened it. Readers are loaded by name,
 // and opened from plain data.
 import type { Beside, Geometry } from "./geometry.ts";
-import type { Stored } from "../augment/resize.ts";
+import type { Stored } from "../augment/planes.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 
 /** Samples have indices in the files. Each thread opens its own. */

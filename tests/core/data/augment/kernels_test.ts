@@ -4,7 +4,7 @@ import { key, uniform } from "../../../../core/base/random.ts";
 import { gaussianBlur, sharpness } from "../../../../core/data/augment/blur.ts";
 import * as colour from "../../../../core/data/augment/colour.ts";
 import { erase } from "../../../../core/data/augment/erase.ts";
-import { planesOf } from "../../../../core/data/augment/resize.ts";
+import { planesOf } from "../../../../core/data/augment/planes.ts";
 import { Room, Sample } from "../../../../core/data/augment/sample.ts";
 import { centreCrop, pad, type PaddingMode, resize, sizeAfter } from "../../../../core/data/augment/shape.ts";
 import {

@@ -2,7 +2,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { deflateSync } from "node:zlib";
 import { openInflate } from "../../../../ffi/codecs.ts";
-import { openFastJpeg, openJpeg, openTurboWasm } from "../../../../core/data/images/jpeg.ts";
+import { openFastJpeg } from "../../../../core/data/codecs/fast_jpeg.ts";
+import { openJpeg, openTurboWasm } from "../../../../core/data/images/jpeg.ts";
 import { headerOf, openReusedBuffer } from "../../../../core/data/images/header.ts";
 import { openImageDecoder } from "../../../../core/data/images/reader.ts";
 import { inFolder } from "../../checkpoint/python.ts";

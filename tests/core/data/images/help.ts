@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { headerOf, type JpegHeader } from "../../../../core/data/images/header.ts";
 import { BadSample } from "../../../../core/data/arrays/rows.ts";
-import type { Stored } from "../../../../core/data/augment/resize.ts";
+import type { Stored } from "../../../../core/data/augment/planes.ts";
 import { key, uniform } from "../../../../core/base/random.ts";
 import { askPeer } from "../../../peer.ts";
 

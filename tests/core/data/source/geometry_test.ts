@@ -2,7 +2,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { BadSample } from "../../../../core/data/arrays/rows.ts";
 import { type Geometry, openGeometry, sampleShape } from "../../../../core/data/source/geometry.ts";
-import type { Stored } from "../../../../core/data/augment/resize.ts";
+import type { Stored } from "../../../../core/data/augment/planes.ts";
 import type { SampleNumbers } from "../../../../core/data/arrays/numbers.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { key, uniform } from "../../../../core/base/random.ts";
