@@ -37,6 +37,7 @@ KERNELS = {
     "autocontrast": lambda x, c: F.autocontrast(x),
     "equalize": lambda x, c: F.equalize(x),
     "gaussian_blur": lambda x, c: F.gaussian_blur(x, c["sides"], [c["sigma"], c["sigma"]]),
+    "jpeg": lambda x, c: F.jpeg(x, c["quality"]),
     "erase": lambda x, c: F.erase(x, *c["box"], torch.tensor(c["value"])[:, None, None]),
 }
 

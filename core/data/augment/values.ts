@@ -14,11 +14,22 @@ import {
 } from "./arguments.ts";
 import { gaussianBlur, gaussianNoise, sharpness } from "./blur.ts";
 import * as colour from "./colour.ts";
+import { asJpeg, jpegProblem } from "./compressed.ts";
 import { erase, erasedBox } from "./erase.ts";
 import { always, type Kind, kind } from "./kind.ts";
-import { between, normals, orderOf, type Sample } from "./sample.ts";
+import { below, between, normals, orderOf, type Sample } from "./sample.ts";
 
 const p = chance(0.5);
+
+const qualities: Argument<readonly [number, number]> = {
+  read(value) {
+    const two = pair(undefined, [5, 95], { min: 1, max: 100 }).read(
+      typeof value === "number" ? [value, value] : value,
+    );
+    return two?.every(Number.isInteger) ? two : undefined;
+  },
+  says: "a whole number from 1 to 100, or the least and the most, such as (5, 95)",
+};
 
 export const COLOURS: Readonly<Record<string, Kind>> = {
   colour_jitter: kind({
@@ -100,6 +111,12 @@ export const COLOURS: Readonly<Record<string, Kind>> = {
     run: (sample, { threshold }) => colour.solarize(sample, threshold),
   }),
   invert: kind({ takes: { p }, acts: "colours", run: colour.invert }),
+  jpeg: kind({
+    takes: { quality: qualities },
+    acts: "colours",
+    after: (_, shape) => jpegProblem(shape) ?? shape,
+    run: (sample, { quality: [low, high] }, draw) => asJpeg(sample, low + below(high - low + 1, draw(0))),
+  }),
 };
 
 export const VALUES: Readonly<Record<string, Kind>> = {

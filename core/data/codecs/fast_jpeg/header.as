@@ -11,6 +11,12 @@ export function setSize(columns: i32, rows: i32): void {
   height = rows;
 }
 
+/** A picture without a file, whose colours have half its size in both directions, or full size. */
+export function setShape(columns: i32, rows: i32, half: i32): void {
+  setSize(columns, rows);
+  across = down = half;
+}
+
 /** From one plane to the next; a few bytes more than the plane. */
 export function planeBytes(): usize {
   return align(width * height + 32);

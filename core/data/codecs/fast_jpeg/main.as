@@ -6,6 +6,7 @@ import { across, components, down, height, interval, planeBytes, readHeader, wid
 import { align, ARENA, need } from "./places";
 import { decodeScan, unstuff } from "./scan";
 
+export { again } from "./again";
 export { split } from "./colours";
 export { planeBytes } from "./header";
 

@@ -1,6 +1,7 @@
 // Every kernel of the transforms beside torchvision v2's, given the same parameters: bytes to one level, floats to 1e-5.
 import { assert, assertEquals } from "@std/assert";
 import { key, uniform } from "../../../../core/base/random.ts";
+import { asJpeg } from "../../../../core/data/augment/compressed.ts";
 import { gaussianBlur, sharpness } from "../../../../core/data/augment/blur.ts";
 import * as colour from "../../../../core/data/augment/colour.ts";
 import { erase } from "../../../../core/data/augment/erase.ts";
@@ -153,10 +154,16 @@ const flat = (type: "u8" | "f32"): Case[] =>
     values: Array.from({ length: 3 * 37 * 45 }, () => type === "u8" ? 77 : 0.25),
   }));
 
+/** Odd sides end within a block of colours, and few qualities keep or lose all. */
+const compressed = [ODD, SQUARE, GREY, [3, 17, 16] as const, [3, 2, 5] as const].flatMap((shape) =>
+  [1, 5, 30, 50, 75, 95, 100].map((quality) => made("u8", shape, "jpeg", { quality }))
+);
+
 const CASES: Case[] = [
   ...BOTH.flatMap((
     type,
   ) => [...places(type), ...sizes(type), ...padded(type), ...coloured(type), ...flat(type)]),
+  ...compressed,
   ...places("mask"),
   ...sizes("mask"),
   ...padded("mask"),
@@ -190,6 +197,7 @@ const OURS: Record<string, (sample: Sample, c: any) => void> = {
   invert: colour.invert,
   autocontrast: colour.autocontrast,
   equalize: colour.equalize,
+  jpeg: (s, { quality }) => asJpeg(s, quality),
   gaussian_blur: (s, { sides, sigma }) => gaussianBlur(s, sides, sigma),
   erase: (s, { box: [top, left, height, width], value }) =>
     erase(s, { top, left, height, width }, value, { shares: false, mean: null, std: null }, () => 0),

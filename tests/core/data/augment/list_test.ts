@@ -36,6 +36,7 @@ Deno.test("every transform answers to its name, to that name with Random before 
       posterize: "(3)",
       solarize: "(9)",
       gaussian_blur: "(3)",
+      jpeg: "((5, 95))",
       time_mask: "(4)",
       frequency_mask: "(4)",
       time_shift: "(2)",
@@ -92,6 +93,7 @@ Deno.test("the shape that a list makes is known beforehand, with what can't be",
     apply: after("random_apply([random_crop(8)])", [3, 50, 40]),
     channels: after("colour_jitter(0.1)", [4, 50, 40]),
     turn: after("quarter_turns", [3, 50, 40]),
+    narrow: after("jpeg(50)", [3, 50, 4]),
   };
   for (const [name, problem] of Object.entries(problems)) {
     const told = new UserError("usage", `--augment: a sample of x ${problem}.`);
@@ -118,6 +120,7 @@ Deno.test("what is no transform or no argument of one is refused with what there
     "words in a choice": "random_apply([mixup(0.2)])",
     "no list": "random_order(3)",
     "weights of others": "random_choice([invert, autocontrast], p=[1])",
+    "quality beyond 100": "jpeg((50, 101))",
     "std of 0": "Normalize((0.5), (0))",
   };
   for (const [name, text] of Object.entries(wrong)) {
