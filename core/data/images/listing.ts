@@ -223,7 +223,7 @@ function emptyClass(path: string, other: string): UserError {
 }
 
 /** Python sorts by code points, JavaScript by UTF-16 units. */
-function byCodePoint(a: string, b: string): number {
+export function byCodePoint(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
     const x = a.charCodeAt(i), y = b.charCodeAt(i);

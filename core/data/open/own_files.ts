@@ -10,7 +10,7 @@ import { finishThen, type Source } from "../source/source.ts";
 import type { Device } from "../../../ffi/tensor.ts";
 import { indexSelect, toDtype } from "../../../ffi/ops.ts";
 import { tensor, toDevice } from "../../../ffi/make.ts";
-import { isExported } from "../../models/user/file.ts";
+import { hasRoom } from "../../models/user/file.ts";
 import type { Facts } from "../../models/model.ts";
 
 type Role = "val" | "test";
@@ -131,10 +131,6 @@ function checkColumns(found: Sources, main: Sources, { flag }: Setting, path: st
       "Convert one of them.",
   );
 }
-
-/** A model of so many outputs has room for classes that training lacks. */
-const hasRoom = ({ name, output_size }: Config["model"], classes: number): boolean =>
-  isExported(name) || output_size >= classes;
 
 function agreeing(own: Source, main: Source, { flag }: Setting, model: Config["model"]): Source {
   const refuse = (why: string) =>

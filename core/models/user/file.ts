@@ -8,6 +8,12 @@ import { type Code, keptState } from "./kept_state.ts";
 
 export const isExported = (name: string): boolean => /\.pt2$/i.test(name);
 
+/** A model of so many outputs has room for classes that training lacks; a program says its number later. */
+export const hasRoom = (
+  { name, output_size }: { readonly name: string; readonly output_size: number },
+  classes: number,
+): boolean => isExported(name) || output_size >= classes;
+
 /** A file's function is given this beside the library. */
 export type LibraryContext = Readonly<Record<string, unknown>>;
 

@@ -7,6 +7,7 @@ import { join, relative } from "../../../../deps/path.ts";
 import { formatPlural } from "../../../base/format.ts";
 import type { DataRequest, Format, Sources } from "../../format.ts";
 import {
+  byCodePoint,
   foldersIn,
   IMAGE_FILE,
   imageCount,
@@ -20,6 +21,7 @@ import {
 } from "../../images/listing.ts";
 import type { ImagesSpec } from "../../images/reader.ts";
 import { imageParts, sizes, turboJpeg } from "../../images/stored.ts";
+import { hasRoom } from "../../../models/user/file.ts";
 import { divide, heldOut, someOf } from "../../source/order.ts";
 import { type Source, threadedSource } from "../../source/source.ts";
 import { openSamples, type Preview, sampleImages } from "../../preview/preview.ts";
@@ -33,10 +35,14 @@ function openImageFolder(request: DataRequest): Sources {
   const loose = withoutTargets ? looseImages(data.data_path) : null;
   if (loose) return withoutClasses(loose, request);
   const halves = halvesOf(data.data_path);
-  const train = listImages(halves.train);
+  const found = listImages(halves.train);
   const val = halves.val && data.val_samples > 0 ? listImages(halves.val) : null;
-  const notes = [...otherFiles(train), ...(val ? otherFiles(val) : [])];
-  if (val && halves.val) notes.push(...sameClasses(halves.train, train, halves.val, val));
+  const notes = [...otherFiles(found), ...(val ? otherFiles(val) : [])];
+  const all = val ? [...new Set([...found.classes, ...val.classes])].sort(byCodePoint) : found.classes;
+  if (val && halves.val) {
+    notes.push(...sameClasses([halves.train, found], [halves.val, val], hasRoom(model, all.length)));
+  }
+  const train = all.length > found.classes.length ? relabelled(found, all) : found;
   const outputs = model.output_size || train.classes.length;
   if (outputs < train.classes.length) {
     throw new UserError(
@@ -49,10 +55,10 @@ function openImageFolder(request: DataRequest): Sources {
   notes.push(`JPEG is decoded by ${turbo ?? "this program itself, without libturbojpeg"}`);
   const total = imageCount(train.listing);
   const held = val || data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
-  const chosen = divide(total, data, seed, val !== null), found = val ? imageCount(val.listing) : held;
-  const valIndices = val ? someOf(found, data.val_samples, seed) : chosen.val;
+  const chosen = divide(total, data, seed, val !== null), most = val ? imageCount(val.listing) : held;
+  const valIndices = val ? someOf(most, data.val_samples, seed) : chosen.val;
   notes.push(...unused("train_samples", data.train_samples, total - held, chosen.train.length));
-  notes.push(...unused("val_samples", data.val_samples, found, valIndices.length));
+  notes.push(...unused("val_samples", data.val_samples, most, valIndices.length));
   const make = (listed: Listed, indices: Int32Array) => source(listed, indices, outputs, turbo, data);
   return {
     train: make(train, chosen.train),
@@ -111,11 +117,18 @@ function otherFiles({ listing, others: { count, example } }: Listed): string[] {
   ];
 }
 
-/** A class that was never trained on is a mistake; one that only validation lacks may be meant. */
-function sameClasses(path: string, train: Listed, valPath: string, val: Listed): string[] {
+/**
+ * A class that was never trained on is a mistake, but where the model has room for it; one that only validation lacks may be
+ * meant.
+ */
+function sameClasses(
+  [path, train]: readonly [string, Listed],
+  [valPath, val]: readonly [string, Listed],
+  room: boolean,
+): string[] {
   const unknown = val.classes.filter((name) => !train.classes.includes(name));
   const missing = train.classes.filter((name) => !val.classes.includes(name));
-  if (unknown.length > 0) {
+  if (unknown.length > 0 && !room) {
     throw new UserError(
       "data",
       `${valPath} has ${formatPlural(unknown.length, "class folder")} that ${path} has not: ${
@@ -123,20 +136,25 @@ function sameClasses(path: string, train: Listed, valPath: string, val: Listed):
       }` +
         `${
           missing.length > 0 ? `; it lacks ${some(missing)}` : ""
-        }. The folders of both must have the same names.`,
+        }. The folders of both must have the same names, or --output-size the number of all.`,
     );
   }
   const note = `${valPath} has no images of ${missing.length} of ${train.classes.length} classes: ${
     some(missing)
   }`;
-  return [`Validation is with ${valPath}`, ...(missing.length > 0 ? [note] : [])];
+  const untrained = `Only ${valPath} has ${some(unknown)}: classes are numbered by all names in their order`;
+  return [
+    `Validation is with ${valPath}`,
+    ...(missing.length > 0 ? [note] : []),
+    ...(unknown.length > 0 ? [untrained] : []),
+  ];
 }
 
 const some = (names: readonly string[]) => names.slice(0, 5).join(", ") + (names.length > 5 ? ", ..." : "");
 
 function relabelled(listed: Listed, classes: readonly string[]): Listed {
   const labels = listed.listing.labels.map((label) => classes.indexOf(listed.classes[label]));
-  return { ...listed, listing: { ...listed.listing, labels } };
+  return { ...listed, classes, listing: { ...listed.listing, labels } };
 }
 
 function unused(

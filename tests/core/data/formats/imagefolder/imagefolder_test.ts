@@ -103,8 +103,16 @@ Deno.test(
     Deno.renameSync(join(folder, "val/cow"), join(folder, "val/crow"));
     assertMatch(
       refusal(() => open(folder)),
-      /val has 1 class folder that .+train has not: crow; it lacks ant, cow\. The folders of both must have the same/,
+      /val has 1 class folder that .+train has not: crow; it lacks ant, cow\. The folders of both must have the same names, or --output-size the number of all/,
     );
+    assertMatch(refusal(() => open(folder, {}, { output_size: 3 })), /has 1 class folder that/);
+    // A model with a score for each has room for it, and numbers them as a folder of all would.
+    Deno.renameSync(join(folder, "val/crow"), join(folder, "val/auk"));
+    const roomy = [open(folder, {}, { output_size: 9 }), open(folder, {}, { name: "of_nine.pt2" })];
+    assertEquals(roomy.map(({ train }) => labels(train)), [[0, 0, 0, 2, 2, 3, 3], [0, 0, 0, 2, 2, 3, 3]]);
+    assertEquals(roomy.map(({ val }) => labels(val!)), [[1, 2, 2], [1, 2, 2]]);
+    assertEquals(roomy.map(({ train }) => train.facts.outputs), [9, 4]);
+    assertEquals(roomy[0].train.names, ["ant", "auk", "bee", "cow"]);
     assertEquals(open(folder, { val_samples: 0 }).val, null);
   }),
 );
