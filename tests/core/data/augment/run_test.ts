@@ -68,6 +68,26 @@ Deno.test("a mask goes wherever its picture goes, through every kind of list, an
   }
 });
 
+Deno.test("classes take the nearest of where their picture is blended, at the same places", () => {
+  const shape = [1, 37, 52], count = 37 * 52;
+  const labels = Int32Array.from({ length: count }, (_, i) => (i * 7919) % 199);
+  for (const made of ["random_resized_crop(24", "resize((80, 30)", "rotation(40, fill=3"]) {
+    const ways = ["bilinear", "nearest", ...(made.startsWith("ro") ? [] : ["bicubic"])].map((way) => {
+      const list = steps(`${made}, interpolation=${way}), horizontal_flip`, {
+        ...{ role: "classes", outside: -100, target: true },
+      });
+      const to = shapeAfter(list.steps, [1, 37, 52]) as [number, number, number];
+      const open = openSteps(list, to), into = new Int32Array(to[1] * to[2]);
+      return [0, 1, 2, 3, 4].map((id) => {
+        open({ data: labels, shape }, drawsOf(6)(id, 2)).writeTo(into);
+        return [...into];
+      });
+    });
+    for (const way of ways) assertEquals(way, ways[1], made);
+    assert(new Set(ways[0].map(String)).size > 1, made);
+  }
+});
+
 Deno.test("a missing point of a map stays one point: no neighbour is blended with it, and what comes from outside is missing", () => {
   const [height, width] = [40, 40];
   const field = Float32Array.from(
