@@ -1,7 +1,7 @@
 // `hpctrain adopt`: its flags and its help. commands/run/adopt.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
 
-export const USAGE = "hpctrain adopt [--steps N] [--out DIR] -- python train.py ARGS";
+export const USAGE = "hpctrain adopt [--steps N] [--no-copy] [--out DIR] -- python train.py ARGS";
 
 export const OPTIONS = {
   steps: {
@@ -9,6 +9,7 @@ export const OPTIONS = {
     value: "N",
     help: "so many steps of the script are watched, and trained here (default: 20)",
   },
+  "no-copy": { kind: "bool", help: "make no copy of samples that lie in no files which are read here" },
   out: { kind: "text", value: "DIR", help: "a new folder for what is written (default: adopted)" },
 } as const;
 

@@ -9,7 +9,10 @@ import {
   yamlOf,
 } from "../../core/adopt/settings.ts";
 import { type Proof, prove, verdictText } from "../../core/adopt/proof.ts";
+import { firstOtherRate } from "../../core/adopt/course.ts";
+import { adoptedData } from "../../core/adopt/data.ts";
 import { checkSeen, readSeen, type Seen } from "../../core/adopt/seen.ts";
+import { epochLine } from "../../core/adopt/times.ts";
 import { watch } from "../../core/adopt/watch.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { programAsCalled, shellLine } from "../../core/base/shell.ts";
@@ -28,7 +31,7 @@ export async function adopt(argv: string[]): Promise<number> {
   if (words.length < 2) throw new UserError("usage", `Which script? Usage: ${USAGE}`);
   const steps = stepsIn(options.steps ?? "20"), out = options.out ?? "adopted";
   makeNew(out);
-  await watch(words, out, steps);
+  await watch(words, { out, steps, copy: !options["no-copy"] });
   const seen = readSeen(out);
   if (seen === null) {
     throw new UserError(
@@ -50,25 +53,31 @@ export async function adopt(argv: string[]): Promise<number> {
       }: train it with another one, --optimizer adamw.`,
     );
   }
-  const schedule = adoptedSchedule(seen), rates = adoptedRates(seen, join(out, "rates.csv"));
+  const named = adoptedSchedule(seen), rates = adoptedRates(seen, join(out, "rates.csv"));
   if (rates.table !== null) Deno.writeTextFileSync(join(out, "rates.csv"), rates.table);
   const common = [...adoptedTraining(seen), ...optimizer];
-  Deno.writeTextFileSync(join(out, "run.yaml"), yamlOf([...common, ...schedule ?? []]));
-  console.log(describe(seen, words));
+  const parts = named && firstOtherRate(seen, [...common, ...named]),
+    schedule = parts === null ? named : null;
+  const data = await adoptedData(out, seen, words[0]);
+  Deno.writeTextFileSync(join(out, "run.yaml"), yamlOf([...common, ...schedule ?? [], ...data.settings]));
+  console.log(describe(seen, words, data.said));
   for (const { what, where } of seen.odd) {
     console.log(`Not read: ${what}${where === "" ? "" : ` (${where})`}`);
   }
   if (schedule === null) {
     console.log(
-      `Not read: how the learning rate goes on; its first ${formatPlural(seen.steps, "step")} are in ${
-        join(out, "rates.csv")
-      }`,
+      `Not read: how the learning rate goes on${
+        parts === null ? "" : ` (${named![0].value} has another rate at step ${parts})`
+      }; its first ${formatPlural(seen.steps, "step")} are in ${join(out, "rates.csv")}`,
     );
   }
-  const proof = await prove(out, seen, [...common, ...rates.settings]);
+  const fromData = data.repeats && !seen.data.shuffle;
+  const proof = await prove(out, seen, [...common, ...rates.settings], fromData ? data.settings : null);
   for (const line of tableOf(proof, seen)) console.log(line);
   console.log(`Made: ${["model.pt2", "run.yaml", "steps.npz"].map((name) => join(out, name)).join(", ")}`);
-  console.log(`Next: ${nextLine(out, seen)}`);
+  const epoch = epochLine(seen, proof, fromData);
+  if (epoch !== null) console.log(epoch);
+  for (const line of nextLines(out, data.settings.length > 0)) console.log(line);
   return typeof proof.verdict === "string" ? EXIT.done : EXIT.numerics;
 }
 
@@ -91,7 +100,7 @@ function makeNew(out: string): void {
 const at = (where: string | undefined): string => where ? ` (${where})` : "";
 
 /** Tells what was read, with its lines. */
-function describe(seen: Seen, words: readonly string[]): string {
+function describe(seen: Seen, words: readonly string[], said: string): string {
   const { where, model, parameters, loss_of, optimizer, groups, micro, loader } = seen;
   const data = loader
     ? `${loader.dataset}${loader.samples === null ? "" : ` of ${loader.samples} samples`}${at(where.loader)}`
@@ -102,7 +111,7 @@ function describe(seen: Seen, words: readonly string[]): string {
     `  loss       ${loss_of.join(", ")}${at(where.loss)}`,
     `  optimizer  ${optimizer}, ${formatPlural(groups.length, "group")}${at(where.optimizer)}`,
     ...(micro > 1 ? [`  batches    ${micro} for each step`] : []),
-    ...(data === "" ? [] : [`  data       ${data}`]),
+    `  data       ${data === "" ? "" : `${data}; `}${said}`,
     ...(seen.draws
       ? [
         `  dropout    off while the steps were watched${
@@ -127,8 +136,16 @@ function tableOf({ steps, verdict }: Proof, { optimizer }: Seen): string[] {
   return ["step  the script    here", ...rows, verdictText({ steps, verdict }, optimizer)];
 }
 
-/** The kept batches are few: whoever goes on names the data. */
-const nextLine = (out: string, { loader }: Seen): string =>
-  `${programAsCalled()} --config ${join(out, "run.yaml")} --model ${join(out, "model.pt2")} --data-path ${
-    loader && loader.root !== "" ? loader.root : "YOUR_DATA"
+/** Here, on a cluster, and what was learnt back into the script. */
+function nextLines(out: string, hasData: boolean): string[] {
+  const program = programAsCalled();
+  const run = `--config ${join(out, "run.yaml")} --model ${join(out, "model.pt2")}${
+    hasData ? "" : " --data-path YOUR_DATA"
   }`;
+  return [
+    "Next:",
+    `  train here    ${program} ${run}`,
+    `  on a cluster  ${program} sbatch ${run}`,
+    `  and back      ${program} export checkpoints/RUN_best.pt weights.safetensors`,
+  ];
+}

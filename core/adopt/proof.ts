@@ -3,6 +3,7 @@ import { join } from "../../deps/path.ts";
 import { thisProgram } from "../base/shell.ts";
 import { UserError } from "../base/errors.ts";
 import { readEvents } from "../run/event_log.ts";
+import { rolesOf } from "./data.ts";
 import type { Adopted } from "./settings.ts";
 import type { Seen } from "./seen.ts";
 
@@ -11,42 +12,45 @@ export interface Proof {
   readonly steps: readonly (readonly [theirs: number, ours: number])[];
   /** How close they are, or from which step on they are not. */
   readonly verdict: "bits" | "close" | { readonly from: number };
+  /** How long each took here, from the second on, to a millisecond. */
+  readonly seconds: readonly number[];
 }
 
 /** Rounding that other orders of sums bring. */
 const CLOSE = 1e-6;
 
-/** The flags of a run over the kept batches, in their order. */
-export function proofFlags(out: string, seen: Seen, settings: readonly Adopted[]): string[] {
-  const targets = seen.inputs.filter(({ name }) => /^(target|labels?)(_\d+)?$/.test(name)).map(({ name }) =>
-    name
-  );
-  const features = seen.inputs.map(({ name }) => name).filter((name) => !targets.includes(name));
-  const set = settings.map(({ path, value }) =>
+/** The flags of a run over the script's first batches: the kept ones, or those that the data begins with. */
+export function proofFlags(
+  out: string,
+  seen: Seen,
+  settings: readonly Adopted[],
+  data: readonly Adopted[] | null,
+): string[] {
+  const { features, targets } = rolesOf(seen);
+  const set = [...settings, ...data ?? []].map(({ path, value }) =>
     `--set=${path}=${Array.isArray(value) ? value.join(";") : value}`
   );
-  return [
-    ...[
-      `--model=${join(out, seen.draws ? "steps.pt2" : "model.pt2")}`,
-      `--data-path=${join(out, "steps.npz")}`,
-    ],
+  const kept = [
+    ...[`--data-path=${join(out, "steps.npz")}`, "--no-shuffle", "--validation-split=0", "--normalise=off"],
     `--features=${features.join(",")}`,
     ...(targets.length > 0 ? [`--targets=${targets.join(",")}`] : []),
-    ...[
-      "--loss=graph",
-      "--no-shuffle",
-      "--validation-split=0",
-      "--normalise=off",
-      "--epochs=1",
-      "--log-interval=1",
-    ],
+  ];
+  return [
+    `--model=${join(out, seen.draws ? "steps.pt2" : "model.pt2")}`,
+    ...(data === null ? kept : ["--val-samples=0"]),
+    ...["--loss=graph", "--epochs=1", "--log-interval=1"],
     ...["--device=cpu", "--no-wandb", "--no-compile", `--save-dir=${join(out, "proof")}`, "--run-name=proof"],
-    `--max-steps=${seen.compared}`,
+    ...[`--max-steps=${seen.compared}`, `--threads=${seen.threads}`],
     ...set,
   ];
 }
 
-export async function prove(out: string, seen: Seen, settings: readonly Adopted[]): Promise<Proof> {
+export async function prove(
+  out: string,
+  seen: Seen,
+  settings: readonly Adopted[],
+  data: readonly Adopted[] | null,
+): Promise<Proof> {
   if (seen.compared === 0) {
     throw new UserError(
       "usage",
@@ -56,7 +60,7 @@ export async function prove(out: string, seen: Seen, settings: readonly Adopted[
   }
   const [program, ...words] = thisProgram();
   const child = new Deno.Command(program, {
-    args: [...words, "train", ...proofFlags(out, seen, settings)],
+    args: [...words, "train", ...proofFlags(out, seen, settings, data)],
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -72,14 +76,16 @@ export async function prove(out: string, seen: Seen, settings: readonly Adopted[
       }, and what was read of the script in ${join(out, "run.yaml")}.`,
     );
   }
-  const ours = readEvents(join(out, "proof/logs/proof/events.jsonl"))
-    .flatMap((event) => event.kind === "step" ? [event.loss] : []);
+  const ours = readEvents(join(out, "proof/logs/proof/events.jsonl")).flatMap((event) =>
+    event.kind === "step" ? [event] : []
+  );
   const theirs = Array.from({ length: ours.length }, (_, step) => {
     const part = seen.losses.slice(step * seen.micro, (step + 1) * seen.micro);
     return part.reduce((sum, loss) => sum + loss, 0) / seen.micro;
   });
-  const steps = theirs.map((loss, i) => [loss, ours[i]] as const);
-  return { steps, verdict: verdictOf(steps) };
+  const seconds = ours.slice(1).map(({ t }, i) => t - ours[i].t);
+  const steps = theirs.map((loss, i) => [loss, ours[i].loss] as const);
+  return { steps, verdict: verdictOf(steps), seconds };
 }
 
 function verdictOf(steps: Proof["steps"]): Proof["verdict"] {
@@ -90,7 +96,7 @@ function verdictOf(steps: Proof["steps"]): Proof["verdict"] {
   return parts < 0 ? "close" : { from: parts + 1 };
 }
 
-export function verdictText({ steps, verdict }: Proof, optimizer: string): string {
+export function verdictText({ steps, verdict }: Pick<Proof, "steps" | "verdict">, optimizer: string): string {
   const all = `${steps.length} of ${steps.length} losses`;
   if (verdict === "bits") return `${all} have equal bits.`;
   if (verdict === "close") return `${all} are equal to 1e-6.`;

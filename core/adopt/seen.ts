@@ -42,6 +42,53 @@ export interface Seen {
   readonly groups: readonly Group[];
   readonly schedulers: readonly Readonly<Record<string, unknown>>[];
   readonly loader: Loader | null;
+  readonly data: SeenData;
+  /** Seconds of some further steps, which were not watched. */
+  readonly times: readonly number[];
+  readonly threads: number;
+  readonly device: string;
+}
+
+export interface SeenData {
+  /** What it is taken for, with the settings that would read it. */
+  readonly known: {
+    readonly name: string;
+    readonly settings: {
+      readonly data_path: string;
+      readonly type?: string;
+      readonly augment?: string;
+      readonly token_type?: string;
+      readonly windows?: string;
+      readonly validation_path?: string;
+      readonly resize?: number;
+      readonly centre_crop?: number;
+      /** Of each of the program's inputs. */
+      readonly columns?: Readonly<Record<string, readonly string[]>>;
+    };
+    /** A file of tokens is read in windows of so many. */
+    readonly context?: number;
+    readonly file?: string;
+  } | null;
+  /** Why it can't be moved over; "" where it can. */
+  readonly why: string;
+  readonly shuffle: boolean;
+  readonly samples?: number;
+  /** Batches of an epoch. */
+  readonly per_epoch?: number;
+  readonly validation?: { readonly samples: number; readonly where: string; readonly ends?: Ends } | null;
+  readonly random?: boolean;
+  /** A file for --data. */
+  readonly around?: string;
+  readonly copied?: { readonly bytes: number };
+  /** The first two samples and the last, as the model would be given them without what transforms draw. */
+  readonly ends?: Ends;
+}
+
+export interface Ends {
+  readonly ids: readonly number[];
+  readonly fields: Readonly<
+    Record<string, { readonly shape: readonly number[]; readonly dtype: string; readonly bytes: string }>
+  >;
 }
 
 export interface Group extends Readonly<Record<string, unknown>> {
@@ -62,7 +109,8 @@ interface Loader {
 
 export function readSeen(folder: string): Seen | null {
   try {
-    return JSON.parse(Deno.readTextFileSync(join(folder, "seen.json")));
+    const text = Deno.readTextFileSync(join(folder, "seen.json"));
+    return text === "" ? null : JSON.parse(text); // one that ended while it wrote has claimed the name
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
     throw error;

@@ -120,13 +120,18 @@ export function adoptedSchedule({ schedulers, rates, steps, where }: Seen): Adop
   ];
 }
 
+/** Of the group that run.yaml names a rate for, step by step. */
+export const ratesOf = ({ rates, groups }: Seen): number[] => {
+  const at = largest(groups);
+  return rates.map((all) => all[at]);
+};
+
 /** The rates as they were seen, for the proof: a table of this name where they change. */
 export function adoptedRates(
-  { rates, groups, where }: Seen,
+  seen: Seen,
   file: string,
 ): { table: string | null; settings: Adopted[] } {
-  const at = largest(groups), of = rates.map((all) => all[at]), path = "training.scheduler.type";
-  const from = where.scheduler ?? "";
+  const of = ratesOf(seen), path = "training.scheduler.type", from = seen.where.scheduler ?? "";
   if (of.every((rate) => rate === of[0])) {
     return { table: null, settings: [{ path, value: "constant", from }] };
   }

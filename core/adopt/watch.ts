@@ -4,14 +4,15 @@ import { UserError } from "../base/errors.ts";
 
 const FILES = [
   "sitecustomize.py",
-  ...["__init__", "seen", "drawn", "program", "written"].map((name) => `hpctrain_adopt/${name}.py`),
+  ...["__init__", "seen", "drawn", "program", "written", "timed", "data", "known", "copied", "around"].map((
+    name,
+  ) => `hpctrain_adopt/${name}.py`),
 ];
 
 /** Until the script has taken so many steps, or ended. What it prints is printed. */
 export async function watch(
   [program, ...args]: readonly string[],
-  out: string,
-  steps: number,
+  { out, ...asked }: { readonly out: string; readonly steps: number; readonly copy: boolean },
 ): Promise<void> {
   const folder = Deno.makeTempDirSync({ prefix: "hpctrain-adopt-" });
   try {
@@ -27,7 +28,7 @@ export async function watch(
       args,
       env: {
         PYTHONPATH: PYTHONPATH === "" ? folder : `${folder}:${PYTHONPATH}`,
-        HPCTRAIN_ADOPT: JSON.stringify({ out: resolve(out), steps }),
+        HPCTRAIN_ADOPT: JSON.stringify({ ...asked, out: resolve(out) }),
       },
       stdin: "inherit",
       stdout: "inherit",

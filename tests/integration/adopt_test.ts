@@ -16,11 +16,11 @@ const adopt = (cwd: string, script: string, ...more: string[]) =>
 const ADOPTED = {
   plain: [/nll_loss/, /^ {2}optimizer +Adadelta, 1 group/m, /^ {2}dropout +off/m, "bits"],
   vae: [/binary_cross_entropy/, /^ {2}optimizer +Adam, 1 group/m, /^ {2}dropout +off/m, "bits"],
-  gpt: [/^ {2}batches +2 for each step/m, /AdamW, 2 groups/, /how the learning rate goes on/, "close"],
+  gpt: [/^ {2}batches +2 for each step/m, /not moved over/, /how the learning rate goes on/, "close"],
   segmentation: [/one_hot/, /^ {2}optimizer +RMSprop, 1 group/m, /list of 64 samples/, "close"],
   siamese: [/binary_cross_entropy/, /Adadelta/, /361 parameters/, "bits"],
   contrastive: [/Sequential, .*Sequential, .*cross_entropy/, /SGD, 1 group/, /^ {2}dropout +off/m, "bits"],
-  recurrent: [/Net, nll_loss/, /Adam, 1 group/, /TensorDataset of 200 samples/, "close"],
+  recurrent: [/Net, nll_loss/, /Adam, 1 group/, /copied to adopted.data: 200 samples/, "close"],
 } as const;
 
 for (const [script, [...said]] of Object.entries(ADOPTED)) {
@@ -39,14 +39,70 @@ for (const [script, [...said]] of Object.entries(ADOPTED)) {
       const made = filesIn(join(cwd, "adopted"));
       for (const name of ["model.pt2", "run.yaml", "steps.npz"]) assert(made.includes(name), name);
       // What was written is a run's: another one begins from it.
+      const data = stdout.includes("not moved over")
+        ? ["--data-path=adopted/steps.npz", "--validation-split=0"]
+        : [];
+      await succeed(["train", ...RUN, ...data, "--dry-run", "--device=cpu"], { cwd });
+    }));
+}
+
+const RUN = ["--config=adopted/run.yaml", "--model=adopted/model.pt2"];
+
+/** Where each one's data is read from here, and what of it stands in run.yaml. */
+const MOVED = {
+  folder: {
+    said: /ImageFolder of 48 samples \(.*folder\.py:\d+\); ImageFolder, read here as it lies: .*photos$/m,
+    settings: [
+      /^ {2}type: "imagefolder" # \S*folder\.py:\d+$/m,
+      /^ {2}resize: 18 /m,
+      /RandomHorizontalFlip\(\), ToTensor/,
+    ],
+    trained: "12 to validate with",
+  },
+  table: {
+    said: /Wine of 96 samples \(.*\); wine\.csv, read here as it lies: .*wine\.csv$/m,
+    settings: [
+      /^ {2}features: "alcohol,sugar,acid" /m,
+      /^ {2}validation_path: ".*later\.csv"/m,
+      /^ {2}shuffle: false/m,
+    ],
+    trained: "24 to validate with",
+  },
+  tokens: {
+    said: /train\.bin, read here as it lies/,
+    settings: [/^ {2}token_type: "uint16"/m, /^ {2}windows: "random"/m, /^ {2}context: 12 /m],
+    trained: "tokens",
+  },
+  drawn: {
+    said:
+      /Subset of 80 samples \(.*\); its samples are drawn anew each time; read by Python in .*data_adopted\.py$/m,
+    settings: [/^ {2}code: ".*data_adopted\.py"/m, /^ {2}type: "table\(|learning_rate: 0\.1/m],
+    trained: "20 to validate with",
+  },
+} as const;
+
+for (const [script, { said, settings, trained }] of Object.entries(MOVED)) {
+  Deno.test(`the data of ${script}.py moves over with it, and is what the next line trains on`, () =>
+    inTemp(async (cwd) => {
+      const words = [PYTHON, join(SCRIPTS, `${script}.py`), ...(script === "drawn" ? ["--lr", "0.1"] : [])];
+      const { code, stdout, stderr } = await run(["adopt", "--steps=8", "--", ...words], { cwd, env });
+      assertEquals(code, 0, stdout + stderr);
+      assertMatch(stdout, said);
+      assertMatch(stdout, /^8 of 8 losses (have equal bits|are equal to 1e-6)\.$/m);
+      const text = Deno.readTextFileSync(join(cwd, "adopted/run.yaml"));
+      for (const setting of settings) assertMatch(text, setting);
+      // The script's order is the table's own, and the proof reads it.
+      const proof = Deno.readTextFileSync(join(cwd, "adopted/proof/logs/proof/events.jsonl"));
+      assertEquals(proof.includes("steps.npz"), script !== "table");
       const flags = [
-        "--config=adopted/run.yaml",
-        "--model=adopted/model.pt2",
-        "--data-path=adopted/steps.npz",
-        "--dry-run",
-        "--validation-split=0",
+        ...RUN,
+        "--max-steps=2",
+        "--no-wandb",
+        "--device=cpu",
+        "--run-name=r",
+        "--num-workers=1",
       ];
-      await succeed(["train", ...flags, "--device=cpu"], { cwd });
+      assertStringIncludes((await succeed(["train", ...flags], { cwd, env })).stdout, trained);
     }));
 }
 
@@ -61,11 +117,9 @@ Deno.test("what can be compared ends before a batch of another size, and it is s
 Deno.test("weights that were trained here go back into the script's own model", () =>
   inTemp(async (cwd) => {
     await adopt(cwd, "recurrent");
-    const flags = ["--config=adopted/run.yaml", "--model=adopted/model.pt2", "--data-path=adopted/steps.npz"];
     await succeed([
       "train",
-      ...flags,
-      "--validation-split=0",
+      ...RUN,
       "--max-steps=3",
       "--no-wandb",
       "--device=cpu",
@@ -97,6 +151,14 @@ Deno.test("settings stand in run.yaml with the script's lines", () =>
     );
     assertMatch(text, /^ {4}per: "epoch"/m);
     assertMatch(text, /^ {2}batch_size: 16 /m);
+  }));
+
+Deno.test("of two ranks that a script starts itself the first is watched, and its first step compared", () =>
+  inTemp(async (cwd) => {
+    const { code, stdout, stderr } = await adopt(cwd, "ranks");
+    assertEquals(code, 0, stdout + stderr);
+    assertMatch(stdout, /^Not read: the script has 2 ranks/m);
+    assertMatch(stdout, /^1 of 1 losses have equal bits\.$/m);
   }));
 
 Deno.test("what can't be moved over is told with the script's line, and the exit code says so", () =>
@@ -131,6 +193,27 @@ while True: o.zero_grad(); net(torch.randn(4, 3)).pow(2).mean().backward(); o.st
     });
     assertSentence("integration/adopt: older newer needed", old.stderr);
     assert(!old.stdout.includes("it went on"));
+    const ending = `import sys, torch
+print(sys.stdin.readline(), end="")
+net = torch.nn.Linear(3, 1); o = torch.optim.SGD(net.parameters(), 0.1)
+for size in ([4, 3], [4, 4])["uneven" in sys.argv]:
+    if "uneven" in sys.argv: net(torch.randn(size - 1, 3)).pow(2).mean().backward()
+    net(torch.randn(size, 3)).pow(2).mean().backward(); o.step(); o.zero_grad()
+raise SystemExit(0 if "uneven" in sys.argv else "out of data")
+`;
+    Deno.writeTextFileSync(join(cwd, "ending.py"), ending);
+    const early = await run(["adopt", "--out=f", "--", PYTHON, "ending.py"], { cwd, env });
+    assertMatch(early.stdout, /^Not read: the script ended after 2 steps/m);
+    assertMatch(early.stdout, /^1 of 1 losses have equal bits\.$/m);
+    const uneven = await run(["adopt", "--out=g", "--", PYTHON, "ending.py", "uneven"], { cwd, env });
+    assertSentence("integration/adopt: first several sizes", uneven.stderr);
+    const wants =
+      "import argparse, torch\np = argparse.ArgumentParser(); p.add_argument('data'); p.parse_args()\n";
+    Deno.writeTextFileSync(join(cwd, "wants.py"), wants);
+    const asked = await run(["adopt", "--out=h", "--", PYTHON, "wants.py"], { cwd, env });
+    assertStringIncludes(asked.stderr, "the following arguments are required: data");
+    assertStringIncludes(asked.stderr, "with the arguments that it wants");
+    assertEquals([early.code, uneven.code, asked.code], [0, 2, 2]);
     Deno.writeTextFileSync(join(cwd, "own.py"), own);
     const odd = await run(["adopt", "--out=d", "--steps=2", "--", PYTHON, "own.py"], { cwd, env });
     assertSentence("integration/adopt: optimizer not here", odd.stderr);

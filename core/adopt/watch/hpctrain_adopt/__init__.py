@@ -10,10 +10,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten
 
+from .data import batch_seen, watch_data
 from .drawn import RANDOM, silence, watch_dropout
 from .program import Graph, Unfit
 from .seen import STEPS, S, odd, place
-from .written import ended, finish
+from .timed import time_steps
+from .written import ended
 
 # What the script does with values in Python is no part of a graph.
 VALUES = ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__")
@@ -134,6 +136,7 @@ def noted(loss):
     S.micro += 1
     S.batches.append([t.detach().cpu().clone() for t in graph.outside])
     S.losses.append(loss.item())
+    batch_seen(graph)
 
 
 def watch_optimizers():
@@ -153,6 +156,8 @@ def watch_optimizers():
         S.next = [float(group["lr"]) for group in optimizer.param_groups]
 
     def after(optimizer, *_):
+        if S.steps >= STEPS:
+            time_steps()
         if S.micro == 0:
             return
         S.steps += 1
@@ -160,7 +165,7 @@ def watch_optimizers():
         S.micro = 0
         S.rates.append(S.next)
         if S.steps >= STEPS:
-            finish()
+            time_steps()
 
     torch.optim.Optimizer.__init__ = begin_one
 
@@ -195,7 +200,12 @@ def watch_rest():
         return norm
 
     torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip
-    torch.compile = lambda model=None, **_: (lambda m: m) if model is None else model
+
+    def compile(model=None, **_):
+        S.where.setdefault("compile", place())
+        return (lambda m: m) if model is None else model
+
+    torch.compile = compile
 
 
 def begin():
@@ -204,5 +214,7 @@ def begin():
     watch_backward()
     watch_optimizers()
     watch_rest()
-    Recorder().__enter__()
+    watch_data()
+    S.recorder = Recorder()
+    S.recorder.__enter__()
     atexit.register(ended)

@@ -8,17 +8,11 @@ import traceback
 
 import torch
 
+from .data import FIELDS, read_data
 from .drawn import again
 from .program import export
 from .seen import OUT, STEPS, S, odd
-
-
-def plain(value):
-    if torch.is_tensor(value):
-        return value.item() if value.numel() == 1 else None
-    if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
-    return value if isinstance(value, (int, float, str, bool)) or value is None else None
+from .timed import TIMES, end_timing, plain, schedules
 
 
 def groups_of(optimizer):
@@ -28,11 +22,6 @@ def groups_of(optimizer):
         | {"params": [names.get(id(p)) for p in group["params"]], "frozen": sum(not p.requires_grad for p in group["params"])}
         for group in optimizer.param_groups
     ]
-
-
-def schedule_of(scheduler):
-    known = {key: plain(value) for key, value in vars(scheduler).items() if not key.startswith("_") and key != "optimizer"}
-    return {"type": type(scheduler).__name__, **{key: value for key, value in known.items() if value is not None}}
 
 
 def loader_of(loader):
@@ -50,11 +39,30 @@ def loader_of(loader):
     }
 
 
+def ranks():
+    """The number of this process among those of a job, and of them all."""
+    of = torch.distributed
+    return (of.get_rank(), of.get_world_size()) if of.is_available() and of.is_initialized() else (0, 1)
+
+
+def is_first():
+    """Of several processes that train one is written, and of a job's its first rank."""
+    if ranks()[0] > 0:
+        return False
+    try:
+        os.close(os.open(os.path.join(OUT, "seen.json"), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
 def finish():
     """Writes what was seen, and ends the script."""
     code = 0
     try:
-        write()
+        if is_first():
+            end_timing()
+            write()
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
         code = 1
@@ -85,7 +93,7 @@ def write():
     name = getattr(divides[0], "__name__", "")
     if micro > 1 and name in ("div", "true_divide", "__truediv__") and divides[1][1:] == (micro,):
         scale = micro
-    model, mode = S.model, S.training
+    model, mode, device = S.model, S.training, next(S.model.parameters()).device.type
     with torch.no_grad():
         current = model.state_dict()
         for key, value in S.state.items():
@@ -109,6 +117,9 @@ def write():
     compared = min(even, len(full) // micro)
     if compared < S.steps:
         odd(f"step {compared + 1} has batches of another size, or more or fewer of them: the steps before it are compared")
+    if ranks()[1] > 1 and compared > 1:
+        compared = 1
+        odd(f"the script has {ranks()[1]} ranks, and the batches of the others are not seen: the first step is compared")
     arrays = {}
     inputs = [k for k, t in enumerate(graph.outside) if t.dim()]
     for k in inputs:
@@ -138,8 +149,12 @@ def write():
             "optimizer": type(optimizer).__name__,
             "others": S.others,
             "groups": groups_of(optimizer),
-            "schedulers": [schedule_of(one) for one in S.schedulers],
-            "loader": loader_of(S.loader),
+            "schedulers": schedules(),
+            "loader": loader_of(FIELDS["loader"] or S.loader),
+            "times": TIMES,
+            "threads": torch.get_num_threads(),
+            "device": device,
+            "data": read_data(),
         }
     )
 
