@@ -74,7 +74,7 @@ export async function adoptedData(out: string, seen: Seen, python: string): Prom
     };
   }
   if (!data.around) return nothing(doubt + data.why);
-  const why = data.random ? "its samples are drawn anew each time" : data.why;
+  const why = data.random ? "its samples are drawn again each time" : data.why;
   return {
     settings: [of("code", data.around), of("python", python), ...validates, ...plain, ...order],
     said: `${doubt}${why === "" ? "" : `${why}; `}read by Python in ${data.around}`,
@@ -99,7 +99,7 @@ function knownSettings(seen: Seen, { settings }: NonNullable<SeenData["known"]>,
 interface Compared {
   /** Why our own reader's samples are not the script's; null where they are. */
   readonly why: string | null;
-  /** What is to be said of those to validate with. */
+  /** Said of those to validate with; empty where they are the script's. */
   readonly validation: string;
   /** Nothing is held out of the samples to train with. */
   readonly whole: boolean;

@@ -50,7 +50,7 @@ export interface Seen {
 }
 
 export interface SeenData {
-  /** What it is taken for, with the settings that would read it. */
+  /** These settings would read it, if it is what it is taken for. */
   readonly known: {
     readonly name: string;
     readonly settings: {
@@ -62,7 +62,7 @@ export interface SeenData {
       readonly validation_path?: string;
       readonly resize?: number;
       readonly centre_crop?: number;
-      /** Of each of the program's inputs. */
+      /** Each of the program's inputs has some. */
       readonly columns?: Readonly<Record<string, readonly string[]>>;
     };
     /** A file of tokens is read in windows of so many. */

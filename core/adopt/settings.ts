@@ -120,7 +120,7 @@ export function adoptedSchedule({ schedulers, rates, steps, where }: Seen): Adop
   ];
 }
 
-/** Of the group that run.yaml names a rate for, step by step. */
+/** Rates step by step, of the group that run.yaml names one for. */
 export const ratesOf = ({ rates, groups }: Seen): number[] => {
   const at = largest(groups);
   return rates.map((all) => all[at]);

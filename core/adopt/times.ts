@@ -3,7 +3,7 @@ import { formatDuration, formatPlural } from "../base/format.ts";
 import type { Proof } from "./proof.ts";
 import type { Seen } from "./seen.ts";
 
-/** Of fewer steps nothing is claimed. */
+/** Nothing is claimed of fewer steps. */
 const LEAST = 5;
 /** The first steps make what later ones use again. */
 const WARM = 1;

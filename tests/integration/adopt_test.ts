@@ -75,7 +75,7 @@ const MOVED = {
   },
   drawn: {
     said:
-      /Subset of 80 samples \(.*\); its samples are drawn anew each time; read by Python in .*data_adopted\.py$/m,
+      /Subset of 80 samples \(.*\); its samples are drawn again each time; read by Python in .*data_adopted\.py$/m,
     settings: [/^ {2}code: ".*data_adopted\.py"/m, /^ {2}type: "table\(|learning_rate: 0\.1/m],
     trained: "20 to validate with",
   },
