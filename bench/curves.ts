@@ -118,7 +118,7 @@ const spread = (values: readonly number[]) =>
     mean(values.map((value) => (value - mean(values)) ** 2)) * values.length / Math.max(1, values.length - 1),
   );
 
-/** Of each epoch: the mean of the seeds, and how far they lie apart. */
+/** Each epoch has the mean of the seeds and their standard deviation. */
 const bands = (curves: readonly Curve[], what: "accuracy" | "loss") =>
   curves[0][what].map((_, epoch) => {
     const values = curves.map((curve) => curve[what][epoch]);
