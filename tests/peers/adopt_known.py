@@ -48,6 +48,14 @@ with open("text.csv", "w", newline="") as file:
     writer.writerows([["u", "v", "w", "kind"], *[[*map(float, row), "dcba"[k]] for row, k in zip(x, y)]])
 for path in ("both.npz", "apart/a.npy", "apart/b.npy", "text.csv"):
     data.OPENED[os.path.abspath(path)] = None
+image = SimpleNamespace(dataset=Rows(torch.ones(2, 1, 4, 4)), collate_fn=torch.utils.data.default_collate)
+
+
+def reshaped(*sides):
+    data.FIELDS["how"] = {"x": {"path": (0,), "shape": list(sides), "dtype": "float32"}}
+    return data.is_reshaped(image, image.dataset)
+
+
 tokens = np.arange(5000, dtype=np.uint16)
 short = lambda found: found and {**found, "path": os.path.relpath(found["path"])}  # noqa: E731
 words = [
@@ -79,6 +87,7 @@ print(
             "no window": known.is_window(tokens, np.arange(700, 710), np.arange(702, 712)),
             "view": data.made_of(torch.arange(24).reshape(2, 3, 4), torch.arange(24.0).reshape(2, 12)),
             "other sides": data.made_of(torch.arange(24).reshape(2, 3, 4), torch.arange(24.0).reshape(3, 8)),
+            "reshaped": [reshaped(1, 4, 4), reshaped(16)],
             "leaves": [list(path) for path, _ in data.leaves({"a": [torch.ones(1), "no"], "b": (torch.ones(1),)})],
         }
     )

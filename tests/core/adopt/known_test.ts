@@ -25,6 +25,7 @@ Deno.test("files are known by the samples in them, and transforms become a list 
     "no window": false,
     view: true,
     "other sides": false,
+    reshaped: [false, true],
     leaves: [["a", 0], ["b", 0]],
   });
   assertEquals(listOf(words)!.steps.map(({ kind }) => kind), [

@@ -102,6 +102,12 @@ def samples(loader, ids, dataset=None):
     return {name: torch.cat([one[name] for one in each]) for name in how}
 
 
+def is_reshaped(loader, dataset):
+    """What lies in files has not the sides that the model is given."""
+    fields = dict(leaves(loader.collate_fn([dataset[0]])))
+    return any(list(fields[one["path"]].shape[1:]) != one["shape"] for one in FIELDS["how"].values())
+
+
 def is_random(loader):
     """A sample that is read again is another one."""
     if "Random" in repr(getattr(loader.dataset, "transform", "")):
@@ -152,6 +158,8 @@ def data():
         return {"known": None, "why": "its Dataset has no samples by their number", "shuffle": True}
     other, where = validating(loader)
     known, quiet = known_files(loader, other)
+    if known and is_reshaped(loader, quiet):
+        known, quiet = None, loader.dataset
     random = is_random(loader)
     found = {
         "samples": len(loader.dataset),
