@@ -92,12 +92,35 @@ export interface Model {
   /** The last block in two steps: its logits can be computed for some tokens at a time. */
   readonly head?: Head;
   /**
+   * Losses that take turns in a step; absent where one loss trains all weights.
+   * @internal
+   */
+  readonly turns?: Turns;
+  /**
+   * Moves weights that no optimizer trains, such as a teacher's, when a step has updated the others.
+   * @internal
+   */
+  afterStep?(): void;
+  /**
    * Weights that were trained with images of another size are fitted to them.
    * @internal
    */
   readonly positions?: Positions;
   /** One line: layers, parameters. */
   describe(): string;
+}
+
+/**
+ * In each turn a loss trains its own part of the weights, and the next turn sees what it has come to.
+ * @internal
+ */
+export interface Turns {
+  /** What each turn trains. */
+  readonly names: readonly string[];
+  /** The turn that trains this parameter; -1 for none. */
+  of(parameter: string): number;
+  /** The next forward and loss are this turn's. */
+  begin(turn: number): void;
 }
 
 /**

@@ -44,6 +44,7 @@ export function eachScalar(
   switch (event.kind) {
     case "step":
       put("epoch", event.epoch);
+      for (const [name, value] of Object.entries(event.losses ?? {})) put(`train/loss/${name}`, value);
       for (const { field, name, slow: isSlow } of STEP_FIELDS) {
         const value = event[field];
         if (typeof value === "number" && (slow || !isSlow)) put(name, value);

@@ -240,6 +240,8 @@ export interface StepEvent extends Numbers<"step"> {
   step: number;
   epoch: number;
   loss: number;
+  /** Those of losses that take turns, by what they train: `loss` is their sum. */
+  losses?: MetricValues;
   lr: number;
 }
 
@@ -490,7 +492,10 @@ const MEASURED: ReadonlySet<string> = new Set(["step", "eval", "epoch", "system"
 function revive(record: Record<string, unknown>): void {
   for (const [key, value] of Object.entries(record)) {
     if (value === "NaN" || value === "Infinity" || value === "-Infinity") record[key] = Number(value);
-    else if ((key === "metrics" || key === "val_metrics") && value !== null && typeof value === "object") {
+    else if (
+      (key === "metrics" || key === "val_metrics" || key === "losses") && value !== null &&
+      typeof value === "object"
+    ) {
       revive(value as Record<string, unknown>);
     }
   }

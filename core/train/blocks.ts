@@ -249,6 +249,8 @@ interface KeyedSeeds {
   /** The number of the virtual shard, or of the rank where there are none. */
   share: number;
   micro: number;
+  /** Of losses that take turns. */
+  turn: number;
   /** Nothing is seeded while a step is captured. */
   held: boolean;
   seed(block: number): void;
@@ -271,12 +273,13 @@ export function keyedSeeds(
     step: 0,
     share: 0,
     micro: 0,
+    turn: 0,
     held: false,
     followers: new Set(),
     seed(block) {
       if (this.held) return;
       if (!once || block === 0 && this.micro === 0) {
-        const drawn = key(seed, "dropout", this.step, this.share, this.micro, block);
+        const drawn = key(seed, "dropout", this.step, this.share, this.micro, block + this.turn);
         manualSeed(drawn);
         if (block === 0 && this.micro === 0) { for (const follow of this.followers) follow(drawn); }
       }

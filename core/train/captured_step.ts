@@ -30,6 +30,7 @@ import {
   graphMetricBuffer,
   type RunningMetrics,
 } from "./running_metrics.ts";
+import { FOLLOWS, TURNS } from "./compiled_choice.ts";
 import { thawing } from "./trained_parameters.ts";
 import { stepNumbers, type StepParts, type StepTaken, type TakeStep, takeStep } from "./step.ts";
 import type { MicroBatch, Share } from "./micro_batch.ts";
@@ -130,6 +131,8 @@ export function openTakeStep(trainer: CapturedParts, watch: Watch): TakeStep {
 function whyNot(trainer: CapturedParts): string | null {
   const { ranks, gradients, optimizer, guard, profile, pass, config, schedule } = trainer;
   if (!hasCudaGraphs()) return "this libtorch has none";
+  if (pass.model.turns) return TURNS;
+  if (pass.model.afterStep) return FOLLOWS;
   if (gradients.shards !== null) return "--deterministic=world computes shard by shard";
   if (optimizer.onDevice === undefined) return `${optimizer.type} takes its numbers from the host`;
   if (config.training.gradient_noise > 0) return "--gradient-noise draws from a key of each step";

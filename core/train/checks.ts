@@ -9,6 +9,7 @@ import { formatPlural } from "../base/format.ts";
 import { resolve } from "../../deps/path.ts";
 import { asWritten, fromData, isTyped } from "../settings/values.ts";
 import { isExported } from "../models/exported/model.ts";
+import type { Model } from "../models/model.ts";
 import { isMade } from "../data/open/open.ts";
 import { optimizersThat, traitsOf } from "./optimizers.ts";
 import { checkedDuration } from "../settings/setting.ts";
@@ -86,6 +87,39 @@ export function refuseCourse(
     ? "and --momentum 0 has none: give one above 0."
     : null;
   if (why !== null) throw new UserError("usage", `The schedule moves the ${what}, ${why}`);
+}
+
+/** A step of several updates has one batch, and whole gradients on each rank. */
+export function refuseTurns(
+  { model: { turns }, plan, amp, config: { training, distributed } }: {
+    readonly model: Pick<Model, "turns">;
+    readonly plan: { readonly accumulation: number };
+    readonly amp: string;
+    readonly config: Config;
+  },
+): void {
+  if (!turns) return;
+  const other = plan.accumulation > 1
+    ? "a step of several micro-batches (--grad-accum)"
+    : amp === "fp16"
+    ? "--amp fp16: take bf16"
+    : distributed.zero > 0
+    ? "--zero 1"
+    : training.deterministic === "world"
+    ? "--deterministic=world"
+    : training.on_spike !== "off"
+    ? `--on-spike ${training.on_spike}`
+    : training.clip_norm > 0
+    ? `--clip-norm, which would clip all that has a gradient: --param-group '${
+      turns.names[0]
+    }.*: clip_norm=1'`
+    : null;
+  if (other !== null) {
+    throw new UserError(
+      "usage",
+      `The model's losses take turns (${turns.names.join("; ")}), which does not go together with ${other}.`,
+    );
+  }
 }
 
 /** Each GPU of a node is one rank. */

@@ -37,6 +37,8 @@ export function whyNotCompiled(
   ranks: boolean,
 ): string | null {
   if (compiler === null) return NO_COMPILER;
+  if (pass.model.turns) return TURNS;
+  if (pass.model.afterStep) return FOLLOWS;
   if (trained.waiting.size > 0) return `${thawing(config.training)} trains other parameters in later epochs`;
   if (pass.cast !== null && mode === "exact") {
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
@@ -58,6 +60,8 @@ const keptInCode = ({ model, training }: Config): string | null =>
     one !== null
   ) ??
     null;
+
+export const TURNS = "its losses take turns", FOLLOWS = "weights follow others behind each step";
 
 // --compile alone takes the faster way. At the start some micro-batches are timed, compiled and op by op in turn, and the run
 // keeps to what was faster: its checkpoints have the choice among their settings, and a run that goes on takes it from there.

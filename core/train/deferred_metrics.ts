@@ -1,7 +1,8 @@
 // Reads a step's loss when the next step is queued already.
 import { toNumbers } from "../../ffi/make.ts";
 import { startReadback } from "../../ffi/readback.ts";
-import { keep } from "../../ffi/tensor.ts";
+import { keep, type Tensor } from "../../ffi/tensor.ts";
+import type { Model } from "../models/model.ts";
 import { UserError } from "../base/errors.ts";
 import { type Account, DATA, sixDigits, type Times } from "../run/account.ts";
 import { openRunNoise } from "./finders/noise.ts";
@@ -12,7 +13,7 @@ type Throughput = ReturnType<typeof openThroughput>;
 type RunNoise = ReturnType<typeof openRunNoise>;
 
 import type { LineageWriter } from "../run/lineage.ts";
-import type { SystemEvent } from "../run/events.ts";
+import type { MetricValues, SystemEvent } from "../run/events.ts";
 import { stepsInAll } from "./batches.ts";
 import { memoryInUse } from "./device.ts";
 import type { Guard } from "./guards/spikes.ts";
@@ -72,7 +73,19 @@ export function openDeferredMetrics(
     waitedBefore += waited;
     const reading = startReading(taken, onGpu), { counted, refused } = taken;
     const told = noise.taken(inStep);
-    return { reading, counted, refused, samples, rate, log, step, stepInEpoch, waited, noise: told };
+    return {
+      reading,
+      counted,
+      refused,
+      samples,
+      rate,
+      log,
+      step,
+      stepInEpoch,
+      waited,
+      noise: told,
+      losses: taken.losses,
+    };
   };
   const show = (w: NonNullable<typeof waiting>, loss: number, now: number) => {
     if (now - shownAt < SHOW_MS) return;
@@ -107,12 +120,14 @@ export function openDeferredMetrics(
       const spike = guard.observe(w.step, loss);
       if (spike !== null) warn(spike.message, spike.step, "spike");
     }
+    const losses = w.losses && ofTurns(trainer.pass.model, w.losses);
     if (w.log) {
       events.emit({
         kind: "step",
         step: w.step,
         epoch: epoch + 1,
         loss,
+        ...(losses && { losses }),
         lr: w.rate,
         grad_norm: norm,
         noise_scale: noise,
@@ -137,6 +152,13 @@ export function openDeferredMetrics(
     },
     settle,
   };
+}
+
+/** By what they train. */
+function ofTurns({ turns }: Model, losses: readonly Tensor[]): MetricValues {
+  const values = losses.map((loss, turn) => [turns!.names[turn], loss.item()] as const);
+  for (const loss of losses) loss.free();
+  return Object.fromEntries(values);
 }
 
 /** A step's numbers, or how they are read once a GPU has them. */

@@ -26,10 +26,18 @@ export function optimizerFor(
 type Parts = ReturnType<typeof partsOf>;
 
 function partsOf(settings: OptimizerSettings, arena: Arena, { groups, of }: Grouping) {
-  return groups.map(({ factor, begins, optimizer: more }, group) => {
+  return groups.map(({ factor, begins, turn, optimizer: more }, group) => {
     const members = of.flatMap((one, i) => one === group ? [i] : []);
     const own = { ...settings, ...more }, part = partOf(arena, members);
-    return { factor, begins, members, settings: own, arena: part, optimizer: createOptimizer(own, part) };
+    return {
+      factor,
+      begins,
+      turn,
+      members,
+      settings: own,
+      arena: part,
+      optimizer: createOptimizer(own, part),
+    };
   });
 }
 
@@ -37,8 +45,9 @@ export function groupedOptimizer(settings: OptimizerSettings, arena: Arena, grou
   refuseWhole(settings);
   const { groups, of } = grouping, parts = partsOf(settings, arena, grouping);
   refuseOtherState(parts);
-  let epoch = 0, taken = 0;
-  const active = () => parts.filter(({ begins }) => begins <= epoch);
+  let epoch = 0, taken = 0, now: number | null = null;
+  const begun = () => parts.filter(({ begins }) => begins <= epoch);
+  const active = () => now === null ? begun() : begun().filter(({ turn }) => turn === now);
   const [{ optimizer: { type, options, slots } }] = parts;
   const gather = () => {
     if (!arena.direct) return;
@@ -59,7 +68,7 @@ export function groupedOptimizer(settings: OptimizerSettings, arena: Arena, grou
     },
     set steps(steps) {
       taken = steps;
-      for (const { optimizer } of active()) optimizer.steps = steps;
+      for (const { optimizer } of begun()) optimizer.steps = steps;
     },
     advance: () => ++taken,
     groups: {
@@ -74,15 +83,18 @@ export function groupedOptimizer(settings: OptimizerSettings, arena: Arena, grou
         parts.forEach(({ optimizer }, i) => optimizer.steps = steps[i]);
       },
       ...(numbers.length > 0 && { numbers }),
-      begin(now) {
-        epoch = now;
+      begin(next) {
+        epoch = next;
+      },
+      turn(next) {
+        now = next;
       },
     },
     ...(parts.every(({ optimizer }) => optimizer.move) && {
       move: (to: Moved) => parts.forEach(({ optimizer }) => optimizer.move!(to)),
     }),
     step(lr, found = null) {
-      taken++;
+      if (!now) taken++; // a step of several turns is one
       gather();
       for (const { optimizer, factor, members } of active()) {
         // Where another rank updates this group, its numbers are kept here all the same.

@@ -1,12 +1,14 @@
 // One optimizer step: zero, forward, backward, reduce, unscale, clip, update. The hot path allocates nothing but tensors
 // and reads nothing back from the device.
 import { noGrad } from "../../ffi/autograd.ts";
+import { add } from "../../ffi/make.ts";
 import { detach, reshape, stack } from "../../ffi/ops.ts";
 import type { Readback } from "../../ffi/readback.ts";
 import { freeing, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { type ChangeGradients, clip } from "./clipping.ts";
 import { finished, type MicroBatch, type Share } from "./micro_batch.ts";
-import type { Pass } from "./blocks.ts";
+import type { Turns } from "../models/model.ts";
+import type { Outcome, Pass } from "./blocks.ts";
 import type { GradientStrategy, StepWatch } from "./gradients/strategy.ts";
 import type { Guard } from "./guards/spikes.ts";
 import type { Moments } from "./moments.ts";
@@ -48,6 +50,8 @@ export interface StepTaken {
   readonly found: Tensor | null;
   /** The optimizer counts this step, unless `found` says otherwise. */
   readonly counted: boolean;
+  /** Those of turns, of which `loss` is the sum. */
+  readonly losses?: readonly Tensor[];
   /** The reason why the guard refused the update, because the loss jumped; or null. */
   readonly refused: string | null;
   /** Reads the result of `stepNumbers`, which a graph copies to the host; the three tensors are the graph's own then, and stay. */
@@ -76,7 +80,39 @@ export interface StepRequest {
 
 export type TakeStep = (request: StepRequest) => StepTaken;
 
+/** Losses that take turns are a step of several updates; what follows the weights comes at the end. */
 export function takeStep(t: StepParts, watch: StepWatch, request: StepRequest): StepTaken {
+  const { model } = t.pass;
+  const taken = model.turns ? takeTurns(model.turns, t, watch, request) : takeUpdate(t, watch, request);
+  if (taken.counted) model.afterStep?.();
+  return taken;
+}
+
+/** In each turn a loss trains its own parameters, with what the turns before have come to. */
+function takeTurns(turns: Turns, t: StepParts, watch: StepWatch, request: StepRequest): StepTaken {
+  const { optimizer: { groups }, pass: { seeds } } = t, outcomes: Outcome[] = [];
+  const own = { ...t, guard: UNGUARDED, inspect: null, ema: null };
+  return freeing(() => {
+    const once = { ...request, batches: request.batches.map(finished), wantNorm: false };
+    const losses = turns.names.map((_, turn) => {
+      turns.begin(turn);
+      groups!.turn(turn);
+      if (seeds) seeds.turn = turn;
+      const pauses = turn === 0 ? watch.pauses : UNPAUSED; // the first update can't be taken back
+      return takeUpdate(own, { pauses, observe: (one) => outcomes.push(one) }, once).loss;
+    });
+    groups!.turn(null);
+    t.ema?.update();
+    const loss = keep(losses.reduce((sum, one) => add(sum, one)));
+    if (outcomes.length > 0) watch.observe({ output: outcomes[0].output, loss }, request.batches[0]);
+    return { loss, norm: null, found: null, counted: true, refused: null, losses };
+  });
+}
+
+const UNPAUSED: StepWatch["pauses"] = { next() {}, rest() {} };
+const UNGUARDED: StepParts["guard"] = { reads: false, refuse: () => null };
+
+function takeUpdate(t: StepParts, watch: StepWatch, request: StepRequest): StepTaken {
   const { pass: { seeds }, gradients, optimizer, scaler, guard, clipNorm, changeGradients, at } = t;
   const { batches, shares, rate, wantNorm, step, passes } = request;
   return freeing(() => {

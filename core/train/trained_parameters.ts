@@ -32,6 +32,8 @@ export interface TrainedParameters {
 /** Parameters that have the same settings and begin with the same epoch. */
 export interface Group extends OwnSettings {
   readonly begins: number;
+  /** The turn of the model's losses that trains it; absent where one loss trains all. */
+  readonly turn?: number;
 }
 
 export interface Grouping {
@@ -72,7 +74,7 @@ export function chooseParameters(model: Model, config: Config): TrainedParameter
   const own = ownSettings(model, config, learning);
   const { named, grouping } = grouped(
     learning,
-    learning.map((one, i) => ({ ...own[i], begins: begins.get(one) ?? 0 })),
+    learning.map((one, i) => ({ ...own[i], begins: begins.get(one) ?? 0, turn: turnOf(model, one) })),
   );
   return {
     named,
@@ -97,13 +99,27 @@ function grouped(
 ): Pick<TrainedParameters, "named" | "grouping"> {
   const keys = settings.map((own) => JSON.stringify(own)), distinct = [...new Set(keys)];
   const groups = distinct.map((key) => settings[keys.indexOf(key)]);
-  const [{ factor, optimizer, clipNorm, begins }] = groups;
-  const plain = factor === 1 && clipNorm === 0 && begins === 0 && Object.keys(optimizer).length === 0;
+  const [{ factor, optimizer, clipNorm, begins, turn }] = groups;
+  const plain = turn === undefined && factor === 1 && clipNorm === 0 && begins === 0 &&
+    Object.keys(optimizer).length === 0;
   if (groups.length === 1 && plain) return { named: all, grouping: null };
   const sizes = groups.map(() => 0), of = keys.map((key) => distinct.indexOf(key));
   all.forEach(([, t], i) => sizes[of[i]] += t.numel);
   const order = [...all.keys()].sort((a, b) => sizes[of[a]] - sizes[of[b]] || of[a] - of[b] || a - b);
   return { named: order.map((i) => all[i]), grouping: { groups, of: order.map((i) => of[i]) } };
+}
+
+function turnOf({ turns, name: model }: Model, [name]: Named): number | undefined {
+  if (!turns) return undefined;
+  const turn = turns.of(name);
+  if (turn >= 0) return turn;
+  throw new UserError(
+    "usage",
+    `${model}: its losses train ${
+      turns.names.join("; ")
+    }, and none of them the parameter ${name}: name it in a loss, or ` +
+      `leave it as it is with --freeze.`,
+  );
 }
 
 /** The epochs from which on frozen parameters learn; those that stay frozen have none. */

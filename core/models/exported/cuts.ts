@@ -112,12 +112,38 @@ function nameOf({ steps }: GraphPlan, from: number, to: number, index: number): 
   return first.slice(0, Math.max(common, 1)).join(".");
 }
 
+/** Modules of this name hold what is run when a step has updated the weights. */
+const AFTER = /^after_step(\.|$)/;
+
+/** What follows a step is not part of it. */
+export function withoutAfter(plan: GraphPlan): { readonly plan: GraphPlan; readonly after: GraphPlan } {
+  const follows = ({ node }: GraphStep) => AFTER.test(node.module);
+  return {
+    plan: { ...plan, steps: plan.steps.filter((step) => !follows(step)) },
+    after: { ...plan, steps: plan.steps.filter(follows) },
+  };
+}
+
+/** Each turn's steps are those up to its loss, but for what turns before it have run: the same order as in Python. */
+export function turnPieces({ steps }: GraphPlan, losses: readonly number[]): GraphPiece[] {
+  const ends = losses.map((slot) => 1 + steps.findLastIndex(({ defines }) => defines.includes(slot)));
+  return ends.map((to, i) => ({
+    from: i === 0 ? 0 : ends[i - 1],
+    to: i === ends.length - 1 ? steps.length : to,
+    out: losses[i],
+    name: `turn ${i + 1}`,
+  }));
+}
+
 export interface Halves {
   readonly body: GraphPlan;
   /** The tail is empty where nothing waits for targets. */
   readonly tail: GraphPlan;
   /** The body makes or is given these slots, and the tail uses them beside the targets. */
   readonly between: readonly number[];
+  /** These steps run when the weights have been updated, with these slots of the others. */
+  readonly after: GraphPlan;
+  readonly following: readonly number[];
 }
 
 /** Values that were made from some slots, and memory that such values were written to, are behind them. */
@@ -144,15 +170,24 @@ class Behind {
  * that it has read, such as a bank that moves after the loss has looked at it.
  */
 export function graphHalves(
-  plan: GraphPlan,
+  whole: GraphPlan,
   path: string,
-  { target, loss, prediction }: {
+  { target, loss, prediction, turns = [] }: {
     readonly target: number;
     readonly loss: number;
     readonly prediction: number;
+    /** The losses that take turns: all steps are the body then. */
+    readonly turns?: readonly number[];
   },
 ): Halves {
-  const { steps, roots, kinds } = plan;
+  const { plan, after } = withoutAfter(whole), { steps, roots, kinds } = plan;
+  const isHeld = (slot: number) => kinds[slot] === "made" || kinds[slot] === "input";
+  const following = givenTo(after.steps).filter(isHeld);
+  if (turns.length > 0) {
+    const given = turnPieces(plan, turns).slice(1).flatMap(({ from, to }) => givenTo(steps.slice(from, to)));
+    const between = [...new Set([prediction, ...turns, ...given.filter(isHeld)])].filter((slot) => slot >= 0);
+    return { body: plan, tail: { ...plan, steps: [] }, between, after, following };
+  }
   const body: GraphStep[] = [], tail: GraphStep[] = [];
   const given = target < 0 ? [] : [target];
   const waiting = new Behind(roots, given), ofTargets = new Behind(roots, given), read = new Set<number>();
@@ -173,10 +208,18 @@ export function graphHalves(
   const made = new Set(tail.flatMap(({ defines }) => defines));
   const used = new Set(tail.flatMap(({ uses }) => uses));
   if (loss >= 0 && !made.has(loss)) used.add(loss);
-  const between = [...used].filter((slot) =>
-    slot !== target && !made.has(slot) && (kinds[slot] === "made" || kinds[slot] === "input")
-  );
-  return { body: { ...plan, steps: body }, tail: { ...plan, steps: tail }, between };
+  const between = [...used].filter((slot) => slot !== target && !made.has(slot) && isHeld(slot));
+  return { body: { ...plan, steps: body }, tail: { ...plan, steps: tail }, between, after, following };
+}
+
+/** Slots that steps use before they have made them. */
+function givenTo(steps: readonly GraphStep[]): number[] {
+  const made = new Set<number>(), given = new Set<number>();
+  for (const { uses, defines } of steps) {
+    for (const slot of uses) if (!made.has(slot)) given.add(slot);
+    for (const slot of defines) made.add(slot);
+  }
+  return [...given];
 }
 
 /** The loss is computed last here, so it may not read what the prediction overwrites before. */

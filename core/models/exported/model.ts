@@ -17,9 +17,10 @@ import {
   sizesText,
   warningsOf,
 } from "./check.ts";
-import { cutsOf, graphHalves, type Halves } from "./cuts.ts";
+import { cutsOf, graphHalves, type Halves, turnPieces } from "./cuts.ts";
 import type { ExportedProgram, TensorMeta } from "./graph.ts";
 import {
+  isWithin,
   readRequestedColumns,
   type RequestedColumns,
   type Signature,
@@ -27,7 +28,8 @@ import {
   takesAll,
   unpackFor,
 } from "./signature.ts";
-import { ExportedModule, GraphRunner, updatesOf } from "./run.ts";
+import { ExportedModule } from "./module.ts";
+import { GraphRunner, updatesOf } from "./run.ts";
 import { forBatches } from "./whole_sample.ts";
 import type { LoraOptions } from "../nn/lora.ts";
 import { lowRankWeights } from "./lora.ts";
@@ -148,7 +150,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const { facts } = options;
   const requested = readRequestedColumns(path, options.inputs ?? []);
   const { program, plan, signature, ending, cut, notes } = read(archive, requested, options);
-  const { inputs, loss, target } = signature;
+  const { inputs, loss, target, turns } = signature;
   const unpack = facts ? unpackFor(path, inputs, requested, target, facts) : null;
   const whole = !facts || takesAll(inputs, requested, facts);
   if (facts) checkData(archive, signature, facts, { whole, outputs: options.outputs });
@@ -156,15 +158,22 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const lowRank = options.lora ? lowRankWeights(path, program, root.tensors, options.lora) : [];
   root.adapt(lowRank);
   const slotIn = (of: { readonly slot: number } | null) => of?.slot ?? -1;
+  const losses = turns.map(({ output }) => output.slot);
   const halves = graphHalves(plan, path, {
-    ...{ target: slotIn(target), loss: slotIn(loss), prediction: slotIn(signature.prediction) },
+    ...{
+      target: slotIn(target),
+      loss: slotIn(loss),
+      prediction: slotIn(signature.prediction),
+      turns: losses,
+    },
   });
-  const prediction = predictionSlot(path, signature, halves, program);
+  const prediction = losses.length > 0
+    ? slotIn(signature.prediction)
+    : predictionSlot(path, signature, halves, program);
   const updates = updatesOf(program, plan, root);
   const names = namesOf(program, plan);
   const floating = (slot: number) => isFloating(program.tensors.get(names.get(slot) ?? "")?.dtype ?? "i64");
   const most = updates.length > 0 ? 1 : options.blocks ?? 0;
-  const pieces = cutsOf(halves.body, prediction, floating, most, halves.between);
   const runner = new GraphRunner({
     path,
     program,
@@ -176,7 +185,11 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     unpack,
     lowRank,
   });
-  const blocks = pieces.map((piece, i) => runner.block(piece, pieces[i - 1]?.out ?? -1));
+  const taking = turns.length > 0 ? runner.turns(turnPieces(halves.body, losses)) : null;
+  const pieces = taking ? [] : cutsOf(halves.body, prediction, floating, most, halves.between);
+  const blocks = taking
+    ? [taking.block]
+    : pieces.map((piece, i) => runner.block(piece, pieces[i - 1]?.out ?? -1));
   const warnings = [...warningsOf(archive), ...dataWarnings(path, signature, facts)];
   return {
     name: path,
@@ -193,7 +206,15 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     ...(plan.drawing.length > 0 && { drawFor: (seed: number, ids: Int32Array) => runner.drawFor(seed, ids) }),
     warnings,
     inputs: inputs.map(({ label, meta }) => ({ name: label, meta })),
-    loss: loss && graphLoss(runner, facts),
+    loss: loss && graphLoss(taking?.apply ?? ((target) => runner.loss(target)), facts),
+    ...(taking && {
+      turns: {
+        names: turns.map(({ trains }) => trains.join(", ")),
+        of: (parameter) => turns.findIndex(({ trains }) => trains.some((name) => isWithin(parameter, name))),
+        begin: taking.begin,
+      },
+    }),
+    ...(halves.after.steps.length > 0 && { afterStep: () => runner.afterStep() }),
     labels: target?.label ?? null,
     predicts: signature.prediction !== null,
     prediction: signature.prediction?.meta.sizes ?? [],
@@ -225,7 +246,7 @@ function attentionsIn({ nodes, tensors }: ExportedProgram): Attends[] {
 function describeModel(
   { path, program }: Archive,
   blocks: readonly Block[],
-  { inputs, target, loss, prediction, unused }: Signature,
+  { inputs, target, loss, prediction, turns, unused }: Signature,
   [parameters, steps]: readonly [number, number],
   notes: readonly string[],
 ): string {
@@ -237,7 +258,11 @@ function describeModel(
     } parameters`,
     ...(blocks.length > 1 ? [`Blocks: ${blocks.map(({ name }) => name).join(", ")}`] : []),
     ...(inputs.length > 1 ? [`Inputs: ${inputs.map(({ label }) => label).join(", ")}`] : []),
-    ...(loss ? [`The graph has a loss of its own${from}`] : []),
+    ...(turns.length > 0
+      ? [`Losses take turns: ${turns.map(({ trains }) => trains.join(", ")).join("; ")}`]
+      : loss
+      ? [`The graph has a loss of its own${from}`]
+      : []),
     ...(unused.length > 0
       ? [
         `Outputs that nothing takes: ${unused.map(outputText).join(", ")}${
@@ -299,12 +324,12 @@ const areTokens = (target: TensorMeta, scores: TensorMeta): boolean =>
   !isFloating(target.dtype ?? "f32") && target.sizes.length === 2 && scores.sizes.length === 3;
 
 /** The loss counts as a mean over the samples: a batch weighs as much as it has of them. */
-function graphLoss(runner: GraphRunner, facts: Facts | undefined): Loss {
+function graphLoss(apply: (target: Tensor) => Tensor, facts: Facts | undefined): Loss {
   return {
     name: "graph",
     outputs: facts?.outputs ?? 0,
     like: "none", // lossFor says otherwise where the prediction can be compared with the targets
-    apply: (_, target: Tensor) => runner.loss(target),
+    apply: (_, target: Tensor) => apply(target),
     validCount: (target) => target.shape[0],
   };
 }

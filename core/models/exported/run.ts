@@ -1,12 +1,9 @@
-// Runs an exported program: its weights as a module, and the steps of its graph in training and evaluation.
-import { borrowBytes, longLivedUninitialised, toDevice } from "../../../ffi/make.ts";
-import { clone, copy_, detach, reshape, toDtype, viewAsComplex, viewAsReal } from "../../../ffi/ops.ts";
+// Runs an exported program: the steps of its graph in training and evaluation.
+import { add, toDevice } from "../../../ffi/make.ts";
+import { clone, copy_, reshape, toDtype, viewAsComplex } from "../../../ffi/ops.ts";
 import { describe, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { isContiguous, type TensorData } from "../../checkpoint/value.ts";
-import { copyInto } from "../../checkpoint/training_state.ts";
 import { UserError } from "../../base/errors.ts";
 import { Module } from "../nn/module.ts";
-import type { Archive, EntryStorage } from "./archive.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import type { Activation, Block } from "../model.ts";
 import type { GraphFrame } from "./operators.ts";
@@ -15,97 +12,9 @@ import type { GraphPiece, Halves } from "./cuts.ts";
 import type { ExportedProgram } from "./graph.ts";
 import type { Signature, UnpackInputs, UserInput } from "./signature.ts";
 import type { LowRank } from "./lora.ts";
+import type { ExportedModule } from "./module.ts";
 import type { GraphPlan } from "./plan.ts";
 import { freeAfterLastUse, type GraphStep, runSteps } from "./steps.ts";
-
-// Parameters and buffers have the names that they have in Python.
-
-export class ExportedModule extends Module {
-  readonly tensors = new Map<string, Tensor>();
-  /** These are complex in Python. They are trained as pairs of real numbers, as PyTorch does. */
-  readonly complex = new Set<Tensor>();
-  readonly #order: [name: string, tensor: Tensor][] = [];
-  readonly #unsaved: [name: string, tensor: Tensor][] = [];
-
-  constructor(archive: Archive) {
-    super();
-    const { program, weights, constants, path } = archive;
-    const trained = new Set(program.inputs.flatMap((i) => i.kind === "parameter" ? [i.of] : []));
-    const loaded = new Map<string, Tensor>();
-    const made = (data: TensorData): Tensor => {
-      const key = placeIn(data);
-      let tensor = loaded.get(key);
-      if (!tensor) loaded.set(key, tensor = tensorOf(data));
-      return tensor;
-    };
-    const pairs = (name: string, tensor: Tensor): Tensor => {
-      const wanted = program.inputs.some((i) =>
-        i.kind === "parameter" && i.of === name && program.tensors.get(i.name)?.requiresGrad !== false
-      );
-      if (tensor.dtype !== "c64" || !wanted) return tensor;
-      const real = keep(viewAsReal(tensor));
-      this.complex.add(real);
-      return real;
-    };
-    for (const [name, data] of weights) {
-      const meta = program.inputs.find((i) => i.kind === "parameter" && i.of === name);
-      const known = loaded.has(placeIn(data));
-      const tensor = pairs(name, made(data));
-      loaded.set(placeIn(data), tensor);
-      this.#order.push([name, tensor]);
-      this.tensors.set(name, tensor);
-      if (known) continue; // A tied parameter is trained under its first name.
-      const needsGradient = meta?.kind === "parameter"
-        ? program.tensors.get(meta.name)?.requiresGrad !== false
-        : false;
-      const tied = [...weights].some(([n, d]) =>
-        n !== name && trained.has(n) && placeIn(d) === placeIn(data)
-      );
-      if ((trained.has(name) && needsGradient) || (tied && !trained.has(name))) {
-        if (this.complex.has(tensor)) this.parameter(name, tensor);
-        else if (tensor.dtype !== "f32") throw notFloat(path, name, tensor);
-        else this.parameter(name, tensor);
-      } else this.buffer(name, tensor);
-    }
-    for (const [name, data] of constants) {
-      if (this.tensors.has(name)) continue;
-      const tensor = keep(made(data));
-      this.tensors.set(name, tensor);
-      this.#unsaved.push([name, tensor]);
-    }
-    const missing = program.inputs.flatMap((i) =>
-      i.kind !== "user" && i.kind !== "other" && !this.tensors.has(i.of) ? [i.of] : []
-    );
-    if (missing.length > 0) {
-      throw new UserError(
-        "checkpoint",
-        `${path}: the values of ${missing.slice(0, 5).join(", ")} are missing.`,
-      );
-    }
-  }
-
-  /** Adapters are saved and trained beside the weights. */
-  adapt(lowRank: readonly LowRank[]): void {
-    for (const [name, tensor] of lowRank.flatMap(({ named }) => named)) {
-      this.#order.push([name, this.parameter(name, tensor)]);
-      this.tensors.set(name, tensor);
-    }
-  }
-
-  /** Constants, and buffers that are not persistent. */
-  protected override unsaved(): [string, Tensor][] {
-    return this.#unsaved;
-  }
-
-  /** Tied tensors are listed under each of their names, in Python's order. */
-  override stateDict(): [string, Tensor][] {
-    return this.#order.map(([name, t]) => [name, this.complex.has(t) ? keep(detach(viewAsComplex(t))) : t]);
-  }
-
-  override free(): void {
-    for (const tensor of this.tensors.values()) tensor.free();
-  }
-}
 
 class ExportedPart extends Module {
   constructor(named: readonly (readonly [string, Tensor])[]) {
@@ -113,39 +22,6 @@ class ExportedPart extends Module {
     for (const [name, tensor] of named) this.parameter(name, tensor);
   }
 }
-
-let next = 0;
-const storages = new WeakMap<object, number>();
-
-/** Equal places are the same memory in the same shape. */
-function placeIn({ storage, offset, shape, strides, dtype }: TensorData): string {
-  let id = storages.get(storage);
-  if (id === undefined) storages.set(storage, id = next++);
-  return `${id} ${offset} ${shape} ${strides} ${dtype}`;
-}
-
-/**
- * Large weights take most of the time to the first step: their bytes go from the file to their place at once.
- */
-function tensorOf(data: TensorData): Tensor {
-  const tensor = longLivedUninitialised(data.shape, { dtype: data.dtype });
-  const { readInto } = data.storage as Partial<EntryStorage>;
-  if (
-    readInto && data.byteLength > SMALL && data.byteLength === data.storage.byteLength && isContiguous(data)
-  ) {
-    readInto(borrowBytes(tensor));
-  } else copyInto(tensor, data);
-  return keep(tensor);
-}
-
-const SMALL = 1 << 20;
-
-const notFloat = (path: string, name: string, { dtype }: Tensor) =>
-  new UserError(
-    "usage",
-    `${path}: its parameter ${name} is ${dtype}, and weights are trained in f32: call model.float() before ` +
-      "torch.export.export (--amp bf16 computes in half precision).",
-  );
 
 interface Update {
   readonly slot: number;
@@ -183,12 +59,13 @@ export class GraphRunner {
   readonly #deferred: readonly Update[];
   /** The loss uses these slots. */
   readonly #judged: ReadonlySet<number>;
+  readonly #lasting: ReadonlySet<Tensor>;
   /** Buffers as forward found them, for the loss. */
   readonly #read: Tensor[] = [];
   #symbols = new Map<string, number>();
 
   constructor(readonly parts: RunnerParts) {
-    const { program, root, signature, halves: { body, tail } } = parts;
+    const { program, root, signature, halves: { body, tail, after, following } } = parts;
     this.#frame = {
       values: new Array(body.slots),
       device: "cpu",
@@ -197,12 +74,17 @@ export class GraphRunner {
       copies: false,
       judged: null,
     };
+    this.#lasting = new Set(root.tensors.values());
     this.#written = new Set([...body.steps, ...tail.steps].map(({ writes }) => writes));
     this.#judged = new Set(tail.steps.flatMap(({ uses }) => uses));
     const deferred = new Set(tail.steps.flatMap(({ defines }) => defines));
     this.#deferred = parts.updates.filter(({ slot }) => deferred.has(slot));
-    const wanted = [parts.prediction, signature.loss?.slot ?? -1, ...this.#deferred.map(({ slot }) => slot)];
+    const wanted = [
+      ...[parts.prediction, signature.loss?.slot ?? -1, ...following],
+      ...this.#deferred.map(({ slot }) => slot),
+    ];
     freeAfterLastUse(tail, 0, tail.steps.length, new Set(wanted));
+    freeAfterLastUse(after, 0, after.steps.length, new Set(following));
     for (const input of program.inputs) {
       if (input.kind === "user" || input.kind === "other") continue;
       this.#frame.values[body.slotOf(input.name)] = root.tensors.get(input.of);
@@ -210,13 +92,12 @@ export class GraphRunner {
   }
 
   block({ from, to, out, name }: GraphPiece, input: number): Block {
-    const { halves: { body, between }, root, path, updates } = this.parts;
+    const { halves: { body, between, following }, root, path, updates } = this.parts;
     const last = to === body.steps.length;
-    const kept = new Set([out, ...between, ...(last ? updates.map(({ slot }) => slot) : [])]);
+    const kept = new Set([out, ...between, ...following, ...(last ? updates.map(({ slot }) => slot) : [])]);
     if (from > 0) kept.add(input); // The input is the caller's.
     freeAfterLastUse(body, from, to, kept);
-    const complex = this.#complexIn(body.steps.slice(from, to));
-    const adapted = this.#adaptedIn(body.steps.slice(from, to));
+    const setWeights = this.#weightsOf(body.steps.slice(from, to));
     const moved = this.#movedIn(from, to), found: Tensor[] = [];
     const frame = this.#frame, early = updates.filter((update) => !this.#deferred.includes(update));
     const forward = (x: Activation): Activation => {
@@ -224,8 +105,7 @@ export class GraphRunner {
       frame.again = root.forwardContext.pass === "second";
       if (from === 0) this.#bind(x);
       else frame.values[input] = x as Tensor;
-      for (const [slot, pairs] of complex) frame.values[slot] = viewAsComplex(pairs);
-      for (const [slot, own, { effective }] of adapted) frame.values[slot] = effective(own);
+      setWeights();
       if (moved.length === 0) runSteps(body.steps, from, to, frame, path);
       else this.#movingBuffers(moved, found, () => runSteps(body.steps, from, to, frame, path));
       if (last) {
@@ -236,6 +116,15 @@ export class GraphRunner {
       return result === x ? clone(result) : result;
     };
     return { name, module: this.#partOf(from, last ? Infinity : to), forward };
+  }
+
+  /** Parameters as these steps take them, at each call. */
+  #weightsOf(steps: readonly GraphStep[]): () => void {
+    const { values } = this.#frame, complex = this.#complexIn(steps), adapted = this.#adaptedIn(steps);
+    return () => {
+      for (const [slot, pairs] of complex) values[slot] = viewAsComplex(pairs);
+      for (const [slot, own, { effective }] of adapted) values[slot] = effective(own);
+    };
   }
 
   /** These steps take the parameters as complex numbers; they are trained as pairs. */
@@ -302,7 +191,8 @@ export class GraphRunner {
 
   /** This is the loss of the last prediction: it may need more of the graph than that. */
   loss(target: Tensor): Tensor {
-    const { halves: { tail, between }, signature, path, program } = this.parts, frame = this.#frame;
+    const { halves: { tail, between, following }, signature, path, program } = this.parts,
+      frame = this.#frame;
     const { loss, target: wanted } = signature;
     const slot = loss!.slot;
     const result = scope(() => {
@@ -311,18 +201,62 @@ export class GraphRunner {
         bindSizes(path, wanted.label, wanted.meta, fitted, program, this.#symbols);
         frame.values[wanted.slot] = fitted;
       }
-      for (const [slot, pairs] of this.#complexIn(tail.steps)) frame.values[slot] = viewAsComplex(pairs);
-      for (const [slot, own, { effective }] of this.#adaptedIn(tail.steps)) {
-        frame.values[slot] = effective(own);
-      }
+      this.#weightsOf(tail.steps)();
       runSteps(tail.steps, 0, tail.steps.length, frame, path);
+      this.#keep(following);
       this.#update(this.#deferred);
       const made = frame.values[slot] as Tensor;
       const given = between.includes(slot) ? clone(made) : made; // The kept values are freed here.
       return given.shape.length === 0 ? given : reshape(given, []);
     });
-    this.#forget();
+    if (!this.#isFollowed) this.#forget();
     return result;
+  }
+
+  /** A step has updated the weights: others follow them. */
+  afterStep(): void {
+    const { halves: { after }, path } = this.parts;
+    noGrad(() => scope(() => runSteps(after.steps, 0, after.steps.length, this.#frame, path)));
+    this.#forget();
+  }
+
+  get #isFollowed(): boolean {
+    return this.#frame.training && this.parts.halves.after.steps.length > 0;
+  }
+
+  /**
+   * Losses that take turns. In evaluation all of them are computed at once, and are one sum.
+   */
+  turns(pieces: readonly GraphPiece[]): { block: Block; apply(): Tensor; begin(turn: number): void } {
+    const { halves: { body, between, following }, path, root, updates, prediction } = this.parts;
+    const frame = this.#frame, kept = [...between, ...following], setWeights = this.#weightsOf(body.steps);
+    for (const { from, to } of pieces) {
+      freeAfterLastUse(body, from, to, new Set([...kept, ...updates.map(({ slot }) => slot)]));
+    }
+    let turn = 0;
+    const lossOf = ({ out }: GraphPiece) => reshape(clone(frame.values[out] as Tensor), []);
+    return {
+      begin: (now) => void (turn = now),
+      block: {
+        name: "turns",
+        module: this.#partOf(0, Infinity),
+        forward: (x) => {
+          frame.training = root.training;
+          frame.again = false;
+          const now = root.training ? pieces.slice(turn, turn + 1) : pieces;
+          if (now[0].from === 0) this.#bind(x);
+          setWeights();
+          for (const { from, to } of now) runSteps(body.steps, from, to, frame, path);
+          if (now.at(-1) === pieces.at(-1)) this.#update(updates);
+          this.#keep(kept);
+          return (frame.values[prediction] ?? frame.values[now[0].out]) as Tensor;
+        },
+      },
+      apply: () => {
+        const losses = (root.training ? pieces.slice(turn, turn + 1) : pieces).map(lossOf);
+        return losses.reduce((sum, one) => add(sum, one));
+      },
+    };
   }
 
   /**
@@ -330,18 +264,27 @@ export class GraphRunner {
    * themselves.
    */
   #leave(out: number, input: number): void {
-    const { halves: { between, body } } = this.parts, { values } = this.#frame;
-    for (const slot of between) {
-      if (slot !== out && slot !== input && body.kinds[slot] === "made") keep(values[slot] as Tensor);
+    const { halves: { between, following } } = this.parts;
+    this.#keep([...between, ...following].filter((slot) => slot !== out && slot !== input));
+  }
+
+  #keep(slots: readonly number[]): void {
+    const { values } = this.#frame, { kinds } = this.parts.halves.body;
+    for (const slot of slots) {
+      const value = values[slot] as Tensor | undefined;
+      if (kinds[slot] === "made" && value && !value.kept) keep(value);
     }
   }
 
   /** The loss is made, or nobody wants it. */
   #forget(): void {
     const { values } = this.#frame;
-    for (const slot of this.parts.halves.between) {
+    const { between, following } = this.parts.halves;
+    for (const slot of new Set([...between, ...following])) {
       const value = values[slot] as Tensor | undefined;
-      if (value?.kept) value.free?.();
+      if (!value?.kept || this.#lasting.has(value)) continue; // an op in place gives its buffer itself
+      value.free();
+      values[slot] = undefined;
     }
     for (const old of this.#read.splice(0)) old.free();
   }

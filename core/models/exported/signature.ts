@@ -26,6 +26,12 @@ interface UserOutput {
   readonly meta: TensorMeta;
 }
 
+export interface Turn {
+  readonly output: UserOutput;
+  /** Names of parameters, and of modules that have some. */
+  readonly trains: readonly string[];
+}
+
 export interface Signature {
   readonly inputs: readonly UserInput[];
   /** The targets go to this input; null unless the loss is in the graph. */
@@ -33,6 +39,8 @@ export interface Signature {
   /** It is null where forward gives its loss alone. */
   readonly prediction: UserOutput | null;
   readonly loss: UserOutput | null;
+  /** Losses that take turns, each with what it trains; `loss` is the first of them. Empty where there is one loss. */
+  readonly turns: readonly Turn[];
   /** Nothing takes these outputs. */
   readonly unused: readonly UserOutput[];
 }
@@ -48,16 +56,18 @@ export function signatureOf(
   const outputs = userOutputs(program, plan);
   // A batch of one sample gives predictions of one number, too.
   const isNumber = all.some(({ meta }) => meta.sizes[0] === 1) ? isScalar : isOneNumber;
-  const loss = lossAmong(outputs, isNumber, path);
+  const turns = turnsAmong(outputs, program);
+  const loss = turns[0]?.output ?? lossAmong(outputs, isNumber, path);
   const prediction = predictionAmong(outputs.filter((output) => output !== loss), isNumber);
   if (!loss && !prediction) {
     throw new UserError("usage", `${path}: forward gives no tensor first, so there is nothing to train on.`);
   }
-  const target = loss ? targetAmong(all, requested, columns) : null;
+  const target = loss && turns.length === 0 ? targetAmong(all, requested, columns) : null;
   const inputs = all.filter((input) => input !== target);
   if (inputs.length === 0) throw nothingTaken(path);
-  const unused = outputs.filter((output) => output !== prediction && output !== loss);
-  return { inputs, target, prediction, loss, unused };
+  const taken = [prediction, loss, ...turns.map(({ output }) => output)];
+  const unused = outputs.filter((output) => !taken.includes(output));
+  return { inputs, target, prediction, loss, turns, unused };
 }
 
 const nothingTaken = (path: string) =>
@@ -126,6 +136,19 @@ function lossAmong(outputs: readonly UserOutput[], isNumber: IsNumber, path: str
   const numbers = outputs.filter(isNumber);
   return named ?? (numbers.length === 1 ? numbers[0] : null);
 }
+
+/** Losses named loss.netD and loss.netG train the parameters of netD and netG, in this order; a plus joins several. */
+function turnsAmong(outputs: readonly UserOutput[], { inputs }: ExportedProgram): Turn[] {
+  const parameters = inputs.flatMap((input) => input.kind === "parameter" ? [input.of] : []);
+  const isKnown = (name: string) => parameters.some((parameter) => isWithin(parameter, name));
+  return outputs.flatMap((output) => {
+    const trains = output.label.startsWith("loss.") ? output.label.slice("loss.".length).split("+") : [];
+    return trains.length > 0 && trains.every(isKnown) && isOneNumber(output) ? [{ output, trains }] : [];
+  });
+}
+
+export const isWithin = (parameter: string, name: string): boolean =>
+  parameter === name || parameter.startsWith(`${name}.`);
 
 /** The prediction is named logits, output or out, or else is the first with something for each sample. */
 function predictionAmong(outputs: readonly UserOutput[], isNumber: IsNumber): UserOutput | null {

@@ -72,7 +72,7 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
     emit(event) {
       if (event.kind === "step") {
         pusher.at(event.step);
-        if (mirror === undefined) {
+        if (mirror === undefined && !event.losses) { // those have names, which are no numbers
           putStep(numbers, event, now());
           if (!pusher.pushWords(STEP_NUMBERS, numbers.words)) losses.lose(1, BEHIND);
           return;

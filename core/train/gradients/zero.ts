@@ -92,6 +92,7 @@ const ofWhole = (inner: ParameterGroups, of: readonly number[]): ParameterGroups
   },
   ...(inner.numbers && { numbers: inner.numbers }),
   begin: inner.begin,
+  turn: inner.turn,
 });
 
 /** Rank 0 has room for the whole state, in the host's memory. */

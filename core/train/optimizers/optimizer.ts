@@ -73,6 +73,8 @@ export interface ParameterGroups {
   readonly numbers?: readonly Record<string, number>[];
   /** From now on those groups are updated that begin with this epoch or before it. */
   begin(epoch: number): void;
+  /** From now on those of this turn are updated; all of them for null. */
+  turn(turn: number | null): void;
 }
 
 /** @internal */

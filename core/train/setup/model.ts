@@ -8,7 +8,7 @@ import type { Cursor } from "../../checkpoint/training_state.ts";
 import type { Module } from "../../models/nn/module.ts";
 import { planBatches, precisionNote, shardsNote } from "../batches.ts";
 import { build } from "../build.ts";
-import { decayNote, refuseShare } from "../checks.ts";
+import { decayNote, refuseShare, refuseTurns } from "../checks.ts";
 import { fitBatch } from "../finders/fit.ts";
 import { chooseKernelSearch, gpuFactsOf, othersNote } from "../gpu.ts";
 import type { Launch } from "../launch.ts";
@@ -35,6 +35,7 @@ export function openModel(given: Launch) {
   const { training } = config;
   const shortage = device === "cpu" ? checkTrainingMemory(config, built, ranksHere, world) : null;
   const plan = planBatches(training, train.length, world);
+  refuseTurns({ ...built, plan, config });
   chooseKernelSearch(config, device, plan);
   return {
     ...built,
