@@ -2,13 +2,14 @@
 // is written, and trained here beside it.
 import { join } from "../../deps/path.ts";
 import {
+  adoptedInputs,
   adoptedOptimizer,
   adoptedRates,
   adoptedSchedule,
   adoptedTraining,
   yamlOf,
 } from "../../core/adopt/settings.ts";
-import { type Proof, prove, verdictText } from "../../core/adopt/proof.ts";
+import { lossesOf, type Proof, prove, verdictText } from "../../core/adopt/proof.ts";
 import { firstOtherRate } from "../../core/adopt/course.ts";
 import { adoptedData } from "../../core/adopt/data.ts";
 import { checkSeen, readSeen, type Seen } from "../../core/adopt/seen.ts";
@@ -59,7 +60,8 @@ export async function adopt(argv: string[]): Promise<number> {
   const parts = named && firstOtherRate(seen, [...common, ...named]),
     schedule = parts === null ? named : null;
   const data = await adoptedData(out, seen, words[0]);
-  Deno.writeTextFileSync(join(out, "run.yaml"), yamlOf([...common, ...schedule ?? [], ...data.settings]));
+  const read = data.settings.length > 0 ? data.settings : adoptedInputs(seen);
+  Deno.writeTextFileSync(join(out, "run.yaml"), yamlOf([...common, ...schedule ?? [], ...read]));
   console.log(describe(seen, words, data.said));
   for (const { what, where } of seen.odd) {
     console.log(`Not read: ${what}${where === "" ? "" : ` (${where})`}`);
@@ -71,7 +73,7 @@ export async function adopt(argv: string[]): Promise<number> {
       }; its first ${formatPlural(seen.steps, "step")} are in ${join(out, "rates.csv")}`,
     );
   }
-  const fromData = data.repeats && !seen.data.shuffle;
+  const fromData = data.repeats && !seen.data.shuffle && !seen.inputs.some(({ drawn }) => drawn);
   const proof = await prove(out, seen, [...common, ...rates.settings], fromData ? data.settings : null);
   for (const line of tableOf(proof, seen)) console.log(line);
   console.log(`Made: ${["model.pt2", "run.yaml", "steps.npz"].map((name) => join(out, name)).join(", ")}`);
@@ -101,7 +103,7 @@ const at = (where: string | undefined): string => where ? ` (${where})` : "";
 
 /** Tells what was read, with its lines. */
 function describe(seen: Seen, words: readonly string[], said: string): string {
-  const { where, model, parameters, loss_of, optimizer, groups, micro, loader } = seen;
+  const { where, model, parameters, loss_of, optimizer, groups, micro, loader, turns, follows } = seen;
   const data = loader
     ? `${loader.dataset}${loader.samples === null ? "" : ` of ${loader.samples} samples`}${at(where.loader)}`
     : "";
@@ -110,6 +112,12 @@ function describe(seen: Seen, words: readonly string[], said: string): string {
     `  model      ${model}, ${parameters.toLocaleString("en-US")} parameters${at(where.model)}`,
     `  loss       ${loss_of.join(", ")}${at(where.loss)}`,
     `  optimizer  ${optimizer}, ${formatPlural(groups.length, "group")}${at(where.optimizer)}`,
+    ...(turns.length > 0
+      ? [`  turns      ${turns.map(({ name }) => name).join(", ")}: each has a loss and an optimizer`]
+      : []),
+    ...(follows.length > 0
+      ? [`  after      weights that no optimizer trains follow the others behind each step`]
+      : []),
     ...(micro > 1 ? [`  batches    ${micro} for each step`] : []),
     `  data       ${data === "" ? "" : `${data}; `}${said}`,
     ...(seen.draws
@@ -126,10 +134,11 @@ function describe(seen: Seen, words: readonly string[], said: string): string {
 /** The first steps are shown, and those where they part. */
 const SHOWN = 5;
 
-function tableOf({ steps, verdict }: Proof, { optimizer }: Seen): string[] {
-  const from = typeof verdict === "string" ? steps.length : verdict.from;
-  const shown = steps.map((pair, i) => [i + 1, ...pair] as const)
-    .filter(([step]) => step <= SHOWN || step === steps.length || Math.abs(step - from) <= 1);
+function tableOf({ steps, verdict }: Proof, seen: Seen): string[] {
+  const { optimizer } = seen, each = lossesOf(seen), last = steps.length / each;
+  const from = typeof verdict === "string" ? last : Math.ceil(verdict.from / each);
+  const shown = steps.map((pair, i) => [1 + Math.floor(i / each), ...pair] as const)
+    .filter(([step]) => step <= SHOWN || step === last || Math.abs(step - from) <= 1);
   const rows = shown.map(([step, theirs, ours]) =>
     `${String(step).padStart(4)}  ${theirs.toPrecision(9).padEnd(14)}${ours.toPrecision(9)}`
   );

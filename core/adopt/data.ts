@@ -9,7 +9,7 @@ import { loadDataReader, openData, type Opened } from "../data/open/open.ts";
 import { batchOf, plainPart, type Source } from "../data/source/source.ts";
 import { resolveSettings } from "../settings/resolve.ts";
 import { openDevice } from "../train/device.ts";
-import type { Ends, Seen, SeenData } from "./seen.ts";
+import { type Ends, type Seen, type SeenData, targetsOf } from "./seen.ts";
 import type { Adopted } from "./settings.ts";
 
 export interface AdoptedData {
@@ -21,12 +21,9 @@ export interface AdoptedData {
   readonly repeats: boolean;
 }
 
-/** Inputs of the program that a loader's targets are, by torch's and our names. */
-const TARGET = /^(targets?|labels?|y|y_true)(_\d+)?$/;
-
-export function rolesOf({ inputs }: Seen): { features: string[]; targets: string[] } {
-  const names = inputs.map(({ name }) => name);
-  const targets = names.filter((name) => TARGET.test(name));
+/** What the script draws is no part of its data. */
+function rolesOf(seen: Seen): { features: string[]; targets: string[] } {
+  const names = seen.inputs.filter(({ drawn }) => !drawn).map(({ name }) => name), targets = targetsOf(seen);
   return { features: names.filter((name) => !targets.includes(name)), targets };
 }
 

@@ -3,12 +3,11 @@ import { join } from "../../deps/path.ts";
 import { thisProgram } from "../base/shell.ts";
 import { UserError } from "../base/errors.ts";
 import { readEvents } from "../run/event_log.ts";
-import { rolesOf } from "./data.ts";
 import type { Adopted } from "./settings.ts";
-import type { Seen } from "./seen.ts";
+import { type Seen, targetsOf } from "./seen.ts";
 
 export interface Proof {
-  /** Losses of each step: the script's and ours. */
+  /** Losses of each step: the script's and ours; those of turns one after the other. */
   readonly steps: readonly (readonly [theirs: number, ours: number])[];
   /** How close they are, or from which step on they are not. */
   readonly verdict: "bits" | "close" | { readonly from: number };
@@ -19,6 +18,9 @@ export interface Proof {
 /** Rounding that other orders of sums bring. */
 const CLOSE = 1e-6;
 
+/** Losses that are compared of each step. */
+export const lossesOf = ({ turns }: Pick<Seen, "turns">): number => Math.max(1, turns.length);
+
 /** The flags of a run over the script's first batches: the kept ones, or those that the data begins with. */
 export function proofFlags(
   out: string,
@@ -26,7 +28,8 @@ export function proofFlags(
   settings: readonly Adopted[],
   data: readonly Adopted[] | null,
 ): string[] {
-  const { features, targets } = rolesOf(seen);
+  const targets = targetsOf(seen);
+  const features = seen.inputs.map(({ name }) => name).filter((name) => !targets.includes(name));
   const set = [...settings, ...data ?? []].map(({ path, value }) =>
     `--set=${path}=${Array.isArray(value) ? value.join(";") : value}`
   );
@@ -76,15 +79,16 @@ export async function prove(
       }, and what was read of the script in ${join(out, "run.yaml")}.`,
     );
   }
-  const ours = readEvents(join(out, "proof/logs/proof/events.jsonl")).flatMap((event) =>
+  const events = readEvents(join(out, "proof/logs/proof/events.jsonl")).flatMap((event) =>
     event.kind === "step" ? [event] : []
   );
-  const theirs = Array.from({ length: ours.length }, (_, step) => {
-    const part = seen.losses.slice(step * seen.micro, (step + 1) * seen.micro);
-    return part.reduce((sum, loss) => sum + loss, 0) / seen.micro;
-  });
-  const seconds = ours.slice(1).map(({ t }, i) => t - ours[i].t);
-  const steps = theirs.map((loss, i) => [loss, ours[i].loss] as const);
+  const ours = events.flatMap(({ loss, losses }) => losses ? Object.values(losses) : [loss]);
+  const all = seen.losses.flat(), { micro } = seen;
+  const theirs = ours.map((_, step) =>
+    all.slice(step * micro, (step + 1) * micro).reduce((sum, loss) => sum + loss, 0) / micro
+  );
+  const seconds = events.slice(1).map(({ t }, i) => t - events[i].t);
+  const steps = theirs.map((loss, i) => [loss, ours[i]] as const);
   return { steps, verdict: verdictOf(steps), seconds };
 }
 

@@ -17,6 +17,8 @@ export interface Seen {
     readonly name: string;
     readonly shape: readonly number[];
     readonly dtype: string;
+    /** The program draws it by itself. */
+    readonly drawn: boolean;
   }[];
   /** The functions that the loss is made by; the model's class stands for its call. */
   readonly loss_of: readonly string[];
@@ -29,16 +31,18 @@ export interface Seen {
   /** Micro-batches of a step. */
   readonly micro: number;
   readonly batch: number;
-  /** Each micro-batch has one. */
-  readonly losses: readonly number[];
+  /** Each micro-batch has one, or one for each turn. */
+  readonly losses: readonly (readonly number[])[];
   /** The rate of each group of parameters, step by step. */
   readonly rates: readonly (readonly number[])[];
   readonly norms: readonly number[];
   readonly clip: number | null;
   readonly amp: string | null;
   readonly optimizer: string;
-  /** Optimizers beside the first. */
-  readonly others: readonly { readonly type: string; readonly where: string }[];
+  /** What optimizers that take turns train, in their order; empty where there is one. */
+  readonly turns: readonly Turn[];
+  /** Functions that move weights behind each step, such as a teacher's. */
+  readonly follows: readonly string[];
   readonly groups: readonly Group[];
   readonly schedulers: readonly Readonly<Record<string, unknown>>[];
   readonly loader: Loader | null;
@@ -93,8 +97,16 @@ export interface Ends {
 
 export interface Group extends Readonly<Record<string, unknown>> {
   readonly lr: number;
-  /** Names of parameters; null for one that is not the model's. */
+  /** Names of parameters; null for one that is not the model's. A whole model of several is NAME.*. */
   readonly params: readonly (string | null)[];
+  /** So many parameters. */
+  readonly size: number;
+  readonly clip_norm?: number;
+}
+
+interface Turn {
+  readonly name: string;
+  readonly optimizers: readonly { readonly type: string; readonly where: string }[];
 }
 
 interface Loader {
@@ -107,6 +119,12 @@ interface Loader {
   readonly transform: string;
 }
 
+/** Losses that take turns have no input that is the target. */
+export const targetsOf = ({ inputs, turns }: Pick<Seen, "inputs" | "turns">): string[] =>
+  turns.length > 0
+    ? []
+    : inputs.map(({ name }) => name).filter((name) => /^(targets?|labels?|y|y_true)(_\d+)?$/.test(name));
+
 export function readSeen(folder: string): Seen | null {
   try {
     const text = Deno.readTextFileSync(join(folder, "seen.json"));
@@ -118,17 +136,17 @@ export function readSeen(folder: string): Seen | null {
 }
 
 /** Refuses what nothing can be made of. */
-export function checkSeen({ error, why, odd, others, optimizer, where }: Seen, out: string): void {
+export function checkSeen({ error, why, odd, turns, optimizer, where }: Seen, out: string): void {
   const lines = odd.map(({ what, where }) => `\n  ${where === "" ? "" : `${where}: `}${what}`).join("");
   if (error !== undefined) throw new UserError("usage", `${error}.${lines}`);
-  const [second] = others;
-  if (second) {
+  const other = turns.flatMap(({ optimizers }) => optimizers).find(({ type }) => type !== optimizer);
+  if (other) {
     throw new UserError(
       "usage",
-      `The script has a second optimizer, ${second.type} (${second.where}), beside ${optimizer} (${where.optimizer}): a step here has ` +
-        `one, so optimizers that take turns are not moved over. What the first one trains is in ${
+      `The script has the optimizer ${other.type} (${other.where}) beside ${optimizer} (${where.optimizer}): those that take turns here ` +
+        `are of one type. The models with their losses are in ${
           join(out, "model.pt2")
-        }.`,
+        }: train them with one, --optimizer ${optimizer.toLowerCase()}.`,
     );
   }
   if (why.program === null) return;

@@ -1,6 +1,6 @@
 // The settings of a run that trains as the script does, each with the script's line that it was read at.
 import { OPTIMIZER_READS } from "../settings/sections/optimizer.ts";
-import type { Group, Seen } from "./seen.ts";
+import { type Group, type Seen, targetsOf } from "./seen.ts";
 
 export interface Adopted {
   readonly path: string;
@@ -53,11 +53,13 @@ export function adoptedOptimizer({ optimizer, groups, rates, where }: Seen): Ado
     if (value !== null) made.push({ path: `training.optimizer.${name}`, value, from });
   }
   const others = groups.flatMap((group, i) => {
-    if (i === at || group.params.length === 0) return [];
+    if (group.params.length === 0) return [];
+    if (i === at) return clipOf(group).map((clip) => `${group.params.join(", ")}: ${clip}`);
     const changed = OPTIMIZER_READS[type].flatMap((name) => {
       const value = optionOf(group, name);
       return value !== null && value !== optionOf(base, name) ? [`${name}=${value}`] : [];
     });
+    changed.push(...clipOf(group));
     const rate = rateOf(group, rates.map((all) => all[i]));
     if (rate !== rateOf(base, rates.map((all) => all[at]))) changed.unshift(`lr=${rate}`);
     return changed.length === 0 ? [] : [`${group.params.join(", ")}: ${changed.join(", ")}`];
@@ -66,7 +68,10 @@ export function adoptedOptimizer({ optimizer, groups, rates, where }: Seen): Ado
 }
 
 const largest = (groups: readonly Group[]): number =>
-  groups.reduce((most, { params }, i) => params.length > groups[most].params.length ? i : most, 0);
+  groups.reduce((most, { size }, i) => size > groups[most].size ? i : most, 0);
+
+/** Optimizers that take turns clip their own gradients. */
+const clipOf = ({ clip_norm }: Group): string[] => clip_norm === undefined ? [] : [`clip_norm=${clip_norm}`];
 
 function optionOf(group: Group, name: string): number | boolean | null {
   const pair = PAIRS[name], whole = pair && group[pair[0]];
@@ -78,6 +83,13 @@ function optionOf(group: Group, name: string): number | boolean | null {
 function rateOf(group: Group, rates: readonly number[]): number {
   const { initial_lr } = group;
   return typeof initial_lr === "number" ? initial_lr : Math.max(...rates);
+}
+
+/** Of several inputs without a target the last would be taken for one. */
+export function adoptedInputs(seen: Pick<Seen, "inputs" | "turns" | "where">): Adopted[] {
+  const names = seen.inputs.filter(({ drawn }) => !drawn).map(({ name }) => name);
+  if (names.length < 2 || targetsOf(seen).length > 0) return [];
+  return [{ path: "data.features", value: names, from: seen.where.loss ?? "" }];
 }
 
 /** These are the same for each step. */
@@ -108,11 +120,14 @@ const SCHEDULES: Readonly<Record<string, readonly [name: string, ...args: string
 export function adoptedSchedule({ schedulers, rates, steps, where }: Seen): Adopted[] | null {
   const path = "training.scheduler.type", from = where.scheduler ?? where.optimizer;
   const isConstant = rates.every((all) => all.every((rate, i) => rate === rates[0][i]));
-  const [one, ...others] = schedulers;
+  const [one] = schedulers;
   if (!one) return isConstant ? [{ path, value: "constant", from }] : null;
   const known = SCHEDULES[String(one.type)];
-  if (others.length > 0 || !known) return null;
-  const [name, ...args] = known, given = args.map((arg) => `${arg}=${one[arg]}`);
+  if (!known) return null;
+  const [name, ...args] = known;
+  const givenTo = (scheduler: typeof one) => args.map((arg) => `${arg}=${scheduler[arg]}`);
+  const given = givenTo(one); // optimizers that take turns have one each
+  if (schedulers.some((other) => other.type !== one.type || `${givenTo(other)}` !== `${given}`)) return null;
   const perEpoch = Number(one.last_epoch) < steps - 1;
   return [
     { path, value: `${name}(${given.join(", ")})`, from },

@@ -4,7 +4,19 @@ import { UserError } from "../base/errors.ts";
 
 const FILES = [
   "sitecustomize.py",
-  ...["__init__", "seen", "drawn", "program", "written", "timed", "data", "known", "copied", "around"].map((
+  ...[
+    "__init__",
+    "seen",
+    "drawn",
+    "graph",
+    "program",
+    "written",
+    "timed",
+    "data",
+    "known",
+    "copied",
+    "around",
+  ].map((
     name,
   ) => `hpctrain_adopt/${name}.py`),
 ];

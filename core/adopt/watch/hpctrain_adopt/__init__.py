@@ -5,41 +5,68 @@ it is watched, and torch.compile leaves models as they are.
 
 import atexit
 import sys
+from contextlib import contextmanager
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten
 
 from .data import batch_seen, watch_data
 from .drawn import RANDOM, silence, watch_dropout
-from .program import Graph, Unfit
-from .seen import STEPS, S, odd, place
-from .timed import time_steps
-from .written import ended
+from .graph import MAKERS, Call, Graph, Unfit
+from .seen import STEPS, Root, S, name_of, odd, place, tensors
+from .timed import is_over, leave, stand, time_steps
+from .written import after_of, ended
 
 # What the script does with values in Python is no part of a graph.
 VALUES = ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__")
 
 
 class Recorder(TorchFunctionMode):
-    """Torch's functions between a model's call and backward."""
+    """Torch's functions between a model's call and backward, and behind a step."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, getattr(function, "__name__", "")
-        watched = S.depth > 0 or S.calls is not None
-        if name in RANDOM and (S.quiet and watched or S.exporting):
+        if name in RANDOM and (S.depth > 0 or S.exporting):
             S.where.setdefault("random", place())
             if S.quiet:
                 function, args, kwargs = RANDOM[name](function, args, kwargs)
+        if S.depth > 0 or S.exporting:
+            return function(*args, **kwargs)
+        if S.calls is not None:
+            keep(args, kwargs)
         out = function(*args, **kwargs)
-        if S.calls is not None and S.depth == 0:
-            if name in VALUES:
-                S.value_calls.append((args[0], place()))
-            elif name == "__setitem__":
-                S.calls.append((function, args, kwargs, args[0]))
-            elif any(torch.is_tensor(t) for t in tree_flatten(out)[0]):
-                S.calls.append((function, args, kwargs, out))
+        told(function, name, args, kwargs, out)
         return out
+
+
+def keep(args, kwargs):
+    """Tensors from outside, as they are when they are first used."""
+    for t in tensors((args, kwargs)):
+        if id(t) not in S.kept and not isinstance(t, torch.nn.Parameter):
+            S.kept[id(t)] = t.detach().clone()
+
+
+def told(function, name, args, kwargs, out):
+    """What the script draws itself is given to both, and a program draws it."""
+    made = any(torch.is_tensor(t) for t in tensors(out))
+    drawn = name in RANDOM and torch.is_tensor(out)
+    if S.calls is None:
+        if S.turns() and (drawn or name in MAKERS):
+            S.recent.append(Call(function, args, kwargs, out, out.clone() if drawn else None))
+        elif S.follows is not None and (made or name in ("__set__",) or name.startswith("_foreach_")):
+            S.follows.append(Call(function, args, kwargs, out if made or name != "__set__" else args[0]))
+        return
+    if name in VALUES:
+        S.value_calls.append((args[0], place()))
+    elif drawn:
+        S.where.setdefault("random", place())
+        S.calls.append(Call(function, args, kwargs, out, out.clone()))
+    elif name == "__setitem__":
+        S.calls.append(Call(function, args, kwargs, args[0]))
+    elif made:
+        S.calls.append(Call(function, args, kwargs, out))
+    for t in tensors(out):
+        S.kept.setdefault(id(t), None)  # it is made here
 
 
 def bare(model):
@@ -57,36 +84,79 @@ def trains(model):
     return torch.is_grad_enabled() and model.training and any(p.requires_grad for p in model.parameters())
 
 
+def root_of(model):
+    """The first call that trains a model has its weights and modes; others may have come before."""
+    root = next((one for one in S.roots if one.module is model), None)
+    if root is None:
+        root = Root(model, name_of(model))
+        S.roots.append(root)
+        silence(model)
+    elif root.trained or not trains(model):
+        return root
+    root.as_now()
+    if trains(model):
+        root.trained = True
+        S.where.setdefault("model", place())
+    return root
+
+
+# A validation's calls lead to no loss that trains: of such a list the last ones are enough.
+MOST_UNTRAINED = 8
+
+
 def watch_models():
     called = torch.nn.Module.__call__
 
     def call(self, *args, **kwargs):
-        if S.depth > 0 or S.steps >= STEPS:
+        if S.depth > 0 or is_over():
             return called(self, *args, **kwargs)
         model = bare(self)
-        if S.model is None and trains(model) and sum(1 for _ in model.children()) + len(list(model.parameters(False))) > 0:
-            S.model = model
-            S.state = {name: t.detach().clone() for name, t in model.state_dict().items()}
-            S.training = {name: module.training for name, module in model.named_modules()}
-            S.where["model"] = place()
-            silence(model)
-        if model is not S.model or not trains(model):
+        if not any(True for _ in model.parameters()) or S.first is None and S.calls is None and not S.optimizers and not trains(model):
             return called(self, *args, **kwargs)
-        if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
-            device = "cuda" if torch.is_autocast_enabled("cuda") else "cpu"
-            S.amp = str(torch.get_autocast_dtype(device)).replace("torch.", "")
-            S.where.setdefault("amp", place())
-        S.depth += 1
-        try:
-            out = called(self, *args, **kwargs)
-        finally:
-            S.depth -= 1
+        begins_step()
+        if is_over():
+            return called(self, *args, **kwargs)
+        root = root_of(model)
+        if trains(model):
+            if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+                device = "cuda" if torch.is_autocast_enabled("cuda") else "cpu"
+                S.amp = str(torch.get_autocast_dtype(device)).replace("torch.", "")
+                S.where.setdefault("amp", place())
+            S.trained = True
         if S.calls is None:
-            S.calls, S.value_calls = [], []
-        S.calls.append((model, args, kwargs, out))
+            S.calls, S.value_calls, S.kept, S.trained = [], [], {}, trains(model)
+        keep(args, kwargs)
+        with unwatched():
+            out = called(self, *args, **kwargs)
+        S.calls.append(Call(root.module, args, kwargs, out))
+        for t in tensors(out):
+            S.kept.setdefault(id(t), None)
+        if not S.trained:
+            forget_untrained()
         return out
 
     torch.nn.Module.__call__ = call
+
+
+def forget_untrained():
+    models = [i for i, call in enumerate(S.calls) if isinstance(call.function, torch.nn.Module)]
+    if len(models) > MOST_UNTRAINED:
+        S.calls = S.calls[models[-MOST_UNTRAINED] :]
+        S.value_calls = []
+        S.kept = {id(t): S.kept.get(id(t)) for call in S.calls for t in tensors((call.args, call.kwargs, call.out))}
+
+
+def begins_step():
+    """A model's call ends what followed the step before."""
+    if S.follows is None:
+        return
+    follows, S.follows = S.follows, None
+    try:
+        after_of(follows)
+    except Unfit as error:
+        odd(str(error))
+    if S.steps >= STEPS:
+        leave()
 
 
 def watch_backward():
@@ -94,7 +164,12 @@ def watch_backward():
 
     def backward(self, *args, **kwargs):
         if S.calls is not None:
-            noted(S.scaled.pop(id(self), self))
+            loss = S.scaled.pop(id(self), self)
+            if S.turns():
+                if not any(one is loss for one in S.lost):  # torch calls itself, through the recorder
+                    S.lost.append(loss)
+            else:
+                noted([loss])
         return went(self, *args, **kwargs)
 
     torch.Tensor.backward = backward
@@ -113,30 +188,49 @@ def watch_backward():
         scaler.scale = scale
 
 
-def noted(loss):
-    """A micro-batch is over: the first one's functions are the program, and of each the tensors that come from outside are kept."""
+def noted(losses):
+    """A micro-batch is over, or a step of several turns: the first one's functions are the program, and of each the tensors that come
+    from outside are kept."""
     calls, S.calls = S.calls, None
     try:
-        graph = Graph(calls, loss)
+        graph = Graph(calls, losses, S.kept)
     except Unfit as error:
         odd(str(error))
-        return
+        return False
     for value, where in S.value_calls:
-        if id(value) in graph.made:
+        if id(value) in graph.made and not S.turns():
             S.odd.append({"what": "a value is looked at between the model and backward: what follows from it is fixed", "where": where})
     if S.first is None:
         S.first = graph
         S.where["loss"] = place()
     elif graph.shape() != S.first.shape():
         odd("a later step computes its loss by other functions than the first: the first one's are taken")
-        return
-    changed = [n for n, t, u in zip(graph.names, graph.outside, S.first.outside) if t.dim() == 0 and not torch.equal(t, u)]
+        return False
+    changed = [n for n, t, u in zip(graph.names, graph.values, S.first.values) if t.dim() == 0 and not torch.equal(t, u)]
     if changed:
         odd(f"the number {changed[0]} changes from step to step: the first one's is taken")
     S.micro += 1
-    S.batches.append([t.detach().cpu().clone() for t in graph.outside])
-    S.losses.append(loss.item())
+    S.batches.append([t.detach().cpu().clone() for t in graph.values])
+    S.losses.append([loss.item() for loss in losses])
     batch_seen(graph)
+    return True
+
+
+def ends_turn(*losses):
+    """A turn's loss is the sum of those whose backward it had."""
+    total = losses[0].clone()
+    for loss in losses[1:]:
+        total = total + loss
+    return total
+
+
+@contextmanager
+def unwatched():
+    S.depth += 1
+    try:
+        yield
+    finally:
+        S.depth -= 1
 
 
 def watch_optimizers():
@@ -146,28 +240,73 @@ def watch_optimizers():
         init(self, params, defaults)
         S.optimizers.append(self)
         S.where.setdefault("optimizer", place())
-        if len(S.optimizers) > 1:
-            S.others.append({"type": type(self).__name__, "where": place()})
-        else:
-            self.register_step_pre_hook(before)
-            self.register_step_post_hook(after)
+        S.places[id(self)] = place()
+        self.register_step_pre_hook(before)
+        self.register_step_post_hook(after)
 
-    def before(optimizer, *_):
-        S.next = [float(group["lr"]) for group in optimizer.param_groups]
+    def before(optimizer, args, kwargs):
+        S.next[id(optimizer)] = [float(group["lr"]) for group in optimizer.param_groups]
+        S.depth += 1  # what it computes is no part of a program; a closure's forward is
+        return tuple(map(watched, args)), {key: watched(one) for key, one in kwargs.items()}
+
+    def watched(closure):
+        if not callable(closure):
+            return closure
+
+        def forward(*args):
+            S.depth -= 1
+            try:
+                return closure(*args)
+            finally:
+                S.depth += 1
+
+        return forward
 
     def after(optimizer, *_):
-        if S.steps >= STEPS:
-            time_steps()
-        if S.micro == 0:
+        S.depth -= 1
+        if is_over():
+            if optimizer is (S.order[-1] if S.order else S.optimizers)[-1]:
+                time_steps()
             return
+        if not S.turns():
+            if S.micro > 0:
+                ends([optimizer])
+            return
+        if S.calls is None:
+            return
+        if S.lost:
+            losses, S.lost = S.lost, []
+            with torch.no_grad():
+                total = ends_turn(*losses)
+            last = Call(ends_turn, tuple(losses), {}, total)
+            last.grad = True
+            S.calls.append(last)
+            S.turn.append((total, [optimizer]))
+        elif S.turn:
+            S.turn[-1][1].append(optimizer)
+        stepped = {id(one) for _, all in S.turn for one in all}
+        if len(S.turn) >= MOST_TURNS:
+            S.optimizers = [one for one in S.optimizers if id(one) in stepped]
+        if all(id(one) in stepped for one in S.optimizers):
+            turn, S.turn = S.turn, []
+            if noted([total for total, _ in turn]):
+                S.order = S.order or [all for _, all in turn]
+                ends(S.optimizers)
+
+    def ends(optimizers):
         S.steps += 1
         S.per_step.append(S.micro)
         S.micro = 0
-        S.rates.append(S.next)
+        S.rates.append([rate for one in optimizers for rate in S.next[id(one)]])
+        S.follows = []
         if S.steps >= STEPS:
-            time_steps()
+            stand()
 
     torch.optim.Optimizer.__init__ = begin_one
+
+
+# An optimizer that has not been heard of in so many turns does nothing.
+MOST_TURNS = 16
 
 
 def watch_rest():
@@ -192,8 +331,15 @@ def watch_rest():
     clips = torch.nn.utils.clip_grad_norm_
 
     def clip(parameters, max_norm, *args, **kwargs):
-        norm = clips(parameters, max_norm, *args, **kwargs)
-        if S.calls is None and len(S.norms) < STEPS:
+        parameters = [parameters] if torch.is_tensor(parameters) else list(parameters)
+        with unwatched():
+            norm = clips(parameters, max_norm, *args, **kwargs)
+        if S.turns():
+            ids = {id(p) for p in parameters}
+            for one in S.optimizers:
+                if all(id(p) in ids for group in one.param_groups for p in group["params"]):
+                    S.clips[id(one)] = float(max_norm)
+        elif S.calls is None and len(S.norms) < STEPS:
             S.clip = float(max_norm)
             S.norms.append(float(norm))
             S.where.setdefault("clip", place())

@@ -71,10 +71,10 @@ def made_of(field, t):
 def batch_seen(graph):
     """Which of the last batch's tensors the program's inputs are; a place is kept for as long as each batch agrees with it."""
     if graph is S.first:  # its tensors are let go
-        graph.sides = next(list(t.shape) for _, t in leaves(next(out for f, _, _, out in graph.keeps_alive if isinstance(f, torch.nn.Module))))
+        graph.sides = next(list(t.shape) for _, t in leaves(next(call.out for call in graph.keeps_alive if isinstance(call.function, torch.nn.Module))))
     if FIELDS["how"] is False or LAST["batch"] is None:
         return
-    inputs = [(name, t.detach().cpu()) for name, t in zip(graph.names, graph.outside) if t.dim()]
+    inputs = [(graph.names[i], t.detach().cpu()) for i, t in enumerate(graph.values) if t.dim() and i not in graph.drawn]
     known, found = FIELDS["how"], {}
     fields = dict(leaves(LAST["batch"]))
     for name, t in inputs:

@@ -1,131 +1,127 @@
-"""The calls from a model to its loss as a program, which torch.export writes."""
+"""The models with their losses as a program, which torch.export writes."""
 
-import inspect
 import os
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
-from .seen import OUT, S, odd, tensors
+from .graph import MAKERS, is_ref
+from .drawn import RANDOM
+from .seen import OUT, S, odd
 
 
-class Unfit(Exception):
-    pass
+def replay(call, words, keywords, batch):
+    """A function of torch's as a program can have it; what was made for a batch is made for any."""
+    function, name = call.function, call.name
+    of = getattr(getattr(function, "__self__", None), "__name__", "")
+    if name == "__get__" and of == "data":
+        return words[0].detach()
+    if name == "__set__" and of == "data":
+        return words[0].detach().copy_(words[1])
+    if name.startswith("_foreach_"):
+        one, count = getattr(torch.Tensor, name.removeprefix("_foreach_")), len(words[0])
+        pick = lambda value, i: value[i] if isinstance(value, (list, tuple)) and len(value) == count else value  # noqa: E731
+        return [one(*[pick(w, i) for w in words], **{k: pick(v, i) for k, v in keywords.items()}) for i in range(count)]
+    if name in MAKERS or (name in RANDOM and not any(torch.is_tensor(w) for w in words)):
+        words = [sized(word, batch) for word in words[:1]] + [*words[1:]]
+        keywords = {k: sized(v, batch) if k == "size" else v for k, v in keywords.items() if k != "generator"}
+    return function(*words, **keywords)
 
 
-class Graph:
-    """The functions from the model's call to the loss, without those that lead nowhere."""
-
-    def __init__(self, calls, loss):
-        self.made, self.outside, self.calls = {}, [], []
-        made, before = {}, []  # by a tensor's id the call that made it last; for each call those that it needs
-        for index, (function, args, kwargs, out) in enumerate(calls):
-            before.append({made[id(t)] for t in tensors((args, kwargs)) if id(t) in made})
-            for t in tensors(out):
-                made[id(t)] = index
-        if id(loss) not in made:
-            raise Unfit("the loss is not made of the model's outputs by torch's functions")
-        self.keeps_alive = calls  # ids stay what they are
-        needed, left = set(), [made[id(loss)]]
-        while left:
-            index = left.pop()
-            if index not in needed:
-                needed.add(index)
-                left.extend(before[index])
-        parameters = {id(p) for p in S.model.parameters()} | {id(b) for b in S.model.buffers()}
-        known = {}
-        for index in sorted(needed):
-            function, args, kwargs, out = calls[index]
-
-            def ref(t):
-                if not torch.is_tensor(t):
-                    return t
-                if id(t) in parameters:
-                    raise Unfit("the loss reads a weight of the model by itself")
-                if id(t) not in known:
-                    known[id(t)] = ("outside", len(self.outside))
-                    self.outside.append(t)
-                return Ref(*known[id(t)])
-
-            self.calls.append((function, tree_map(ref, args), tree_map(ref, kwargs)))
-            for place_, t in enumerate(tree_flatten(out)[0]):
-                if torch.is_tensor(t):
-                    known[id(t)] = ("made", len(self.calls) - 1, place_)
-                    self.made[id(t)] = t
-        self.loss = known[id(loss)]
-        self.models = [i for i, (function, _, _) in enumerate(self.calls) if isinstance(function, torch.nn.Module)]
-        if not self.models:
-            raise Unfit("the loss does not depend on the model")
-        self.names = self.named()
-
-    def shape(self):
-        return [getattr(function, "__name__", type(function).__name__) for function, _, _ in self.calls]
-
-    def named(self):
-        """Inputs have the names of forward's parameters, what comes from elsewhere is called target."""
-        names = {}
-        for nth, index in enumerate(self.models):
-            function, args, kwargs = self.calls[index]
-            try:
-                bound = inspect.signature(function.forward).bind(*args, **kwargs).arguments
-            except (TypeError, ValueError):
-                bound = {}
-            for name, value in bound.items():
-                for k, r in enumerate(r for r in tree_flatten(value)[0] if isinstance(r, Ref) and r.kind == "outside"):
-                    names.setdefault(r.at[0], name + (f"_{nth}" if nth else "") + (f"_{k}" if k else ""))
-        others = [i for i in range(len(self.outside)) if i not in names]
-        for k, i in enumerate(others):
-            names[i] = "target" + (f"_{k}" if len(others) > 1 else "")
-        return [names[i] for i in range(len(self.outside))]
+def sized(size, batch):
+    """With the batch's own size where it was the first one's."""
+    count, now = batch
+    if isinstance(size, (list, tuple)):
+        return [sized(one, batch) if k == 0 else one for k, one in enumerate(size)]
+    return now if size == count and not isinstance(size, bool) else size
 
 
-class Ref:
-    def __init__(self, kind, *at):
-        self.kind, self.at = kind, at
+class AfterStep(torch.nn.Module):
+    """hpctrain runs what lies in a module of this name, after_step, when the weights have been updated."""
+
+    def forward(self, run):
+        with torch.no_grad():
+            run()
 
 
 class Whole(torch.nn.Module):
-    """The model and its loss, as the script calls them."""
+    """The models and their losses, as the script calls them, and what follows a step."""
 
-    def __init__(self, graph, scale):
+    def __init__(self, graph, after, names, scale):
         super().__init__()
-        self.model = S.model
-        self.graph, self.scale = [graph], scale  # in a list: no module of its own
+        for root in graph.roots:
+            self.add_module(root.name, root.module)
+        self.after_step = AfterStep()
+        self.graph, self.after, self.names, self.scale = [graph], [after], names, scale  # in lists: no modules of its own
 
     def forward(self, *inputs):
-        (graph,), made, given = self.graph, [], iter(inputs)
-        outside = [next(given) if t.dim() else t for t in graph.outside]  # a single number stays what it was
+        (graph,), (after,), given = self.graph, self.after, iter(inputs)
+        drawn = set() if S.quiet else graph.drawn
+        outside = [next(given) if t.dim() and i not in drawn else t for i, t in enumerate(graph.outside)]  # a number stays
+        first = next((i for i, t in enumerate(graph.outside) if t.dim() and i not in drawn), None)
+        batch = (0, 0) if first is None else (graph.outside[first].shape[0], outside[first].shape[0])
+        state = [dict([*r.module.named_parameters(), *r.module.named_buffers()]) for r in graph.roots]
+        made, outputs = self.run(graph.calls, state, outside, batch), []
+        for at, place in [loss.at for loss in graph.losses]:
+            outputs.append(made[at][place])
+        if after is not None and after.calls:
+            self.after_step(lambda: self.run(after.calls, state, [], batch))
+        if len(outputs) == 1 and self.scale != 1:
+            outputs = [outputs[0] * self.scale]
+        shown = {} if graph.shown is None else {"output": next(t for t in made[graph.shown] if torch.is_tensor(t))}
+        return shown | dict(zip(self.names, outputs))
+
+    def run(self, calls, state, outside, batch):
+        (graph,), made = self.graph, []
 
         def value(r):
-            if not isinstance(r, Ref):
+            if not is_ref(r):
                 return r
+            if r.kind == "state":
+                return state[r.at[0]][r.at[1]]
             return outside[r.at[0]] if r.kind == "outside" else made[r.at[0]][r.at[1]]
 
-        isref = lambda r: isinstance(r, Ref)  # noqa: E731
-        for function, args, kwargs in graph.calls:
-            run = self.model if isinstance(function, torch.nn.Module) else function
-            words = tree_map(value, args, is_leaf=isref)
-            out = run(*words, **tree_map(value, kwargs, is_leaf=isref))
+        for call in calls:
+            if call.drawn is not None and (S.quiet or call.drawn.at[0] not in graph.drawn):
+                made.append([value(call.drawn)])
+                continue
+            words = tree_map(value, list(call.args), is_leaf=is_ref)
+            keywords = tree_map(value, call.kwargs, is_leaf=is_ref)
+            if call.grad:
+                out = self.call(call, words, keywords, batch)
+            else:
+                with torch.no_grad():
+                    out = self.call(call, words, keywords, batch)
             made.append(tree_flatten(words[0] if out is None else out)[0])  # __setitem__ gives nothing
-        _, at, place_ = graph.loss
-        loss = made[at][place_]
-        first = [t for t in made[graph.models[0]] if torch.is_tensor(t) and t.dim() > 0]
-        loss = loss if self.scale == 1 else loss * self.scale
-        return {"output": first[0], "loss": loss} if first else {"loss": loss}
+        return made
+
+    def call(self, call, words, keywords, batch):
+        if isinstance(call.function, torch.nn.Module):
+            return call.function(*words, **keywords)
+        return replay(call, words, keywords, batch)
 
 
-def named(graph, scale):
+def inputs_of(graph):
+    """Those that a batch gives."""
+    drawn = set() if S.quiet else graph.drawn
+    return [i for i, t in enumerate(graph.outside) if t.dim() and i not in drawn]
+
+
+def named(graph, after, losses, scale):
     """Its forward takes inputs by their names, which the program keeps."""
-    names = ", ".join(name for name, t in zip(graph.names, graph.outside) if t.dim())
+    names = ", ".join(graph.names[i] for i in inputs_of(graph))
     made = {"Whole": Whole}
     exec(f"class Named(Whole):\n    def forward(self, {names}):\n        return Whole.forward(self, {names})", made)  # noqa: S102
-    return made["Named"](graph, scale)
+    return made["Named"](graph, after, losses, scale)
 
 
-def export(graph, scale, name):
+def export(graph, after, losses, scale, name):
     """With a batch of any size where forward allows it."""
-    whole = named(graph, scale).train()
-    example = tuple(t.detach().clone() for t in graph.outside if t.dim())
+    whole = named(graph, after, losses, scale)
+    for root in graph.roots:
+        for key, module in root.module.named_modules():
+            module.training = root.training[key]
+    example = tuple(graph.outside[i].detach().clone() for i in inputs_of(graph))
     dynamic = tuple({0: torch.export.Dim.AUTO} for _ in example)
     why = None
     for shapes in (dynamic, None):
@@ -138,14 +134,15 @@ def export(graph, scale, name):
         return why
     if shapes is None:
         odd(f"forward is for batches of {example[0].shape[0]} alone ({why})")
-    unprefixed(program)
+    if len(graph.roots) == 1:
+        unprefixed(program, graph.roots[0].name)
     torch.export.save(program, os.path.join(OUT, name))
     return None
 
 
-def unprefixed(program):
+def unprefixed(program, root):
     """Weights have the names that the script's own model gives them."""
-    short = lambda name: name.removeprefix("model.") if isinstance(name, str) else name  # noqa: E731
+    short = lambda name: name.removeprefix(f"{root}.") if isinstance(name, str) else name  # noqa: E731
     signature = program.graph_signature
     for spec in (*signature.input_specs, *signature.output_specs):
         spec.target = short(spec.target)

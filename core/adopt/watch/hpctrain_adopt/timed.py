@@ -10,8 +10,8 @@ from .seen import STEPS, S
 # So many at most, for so many seconds.
 MOST, SECONDS = 20, 10.0
 TIMES, ENDS = [], []
-# What stands at the last watched step; whether functions are watched no longer.
-STOOD = {"schedules": None, "left": False}
+# What stands at the last watched step; whether steps are watched no longer, and functions.
+STOOD = {"schedules": None, "over": False, "left": False}
 
 
 def plain(value):
@@ -31,14 +31,26 @@ def schedules():
     return STOOD["schedules"] or [schedule_of(one) for one in S.schedulers]
 
 
+def stand():
+    """At the last watched step."""
+    STOOD["schedules"] = [schedule_of(one) for one in S.schedulers]
+
+
+def is_over():
+    return STOOD["over"]
+
+
+def leave():
+    """Behind what follows the last watched step."""
+    STOOD["over"] = True
+    again()
+    if torch.overrides._get_current_function_mode() is S.recorder:
+        S.recorder.__exit__(None, None, None)
+        STOOD["left"] = True
+
+
 def time_steps():
-    """After each step from the last watched one on."""
-    if not ENDS:
-        STOOD["schedules"] = [schedule_of(one) for one in S.schedulers]
-        again()
-        if torch.overrides._get_current_function_mode() is S.recorder:
-            S.recorder.__exit__(None, None, None)
-            STOOD["left"] = True
+    """At the end of each step from then on."""
     ENDS.append(time.perf_counter())
     if len(ENDS) > min(MOST, STEPS) or ENDS[-1] - ENDS[0] > SECONDS:
         from .written import finish

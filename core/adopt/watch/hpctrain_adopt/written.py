@@ -10,18 +10,68 @@ import torch
 
 from .data import FIELDS, read_data
 from .drawn import again
-from .program import export
+from .graph import After, Unfit
+from .program import export, inputs_of
 from .seen import OUT, STEPS, S, odd
 from .timed import TIMES, end_timing, plain, schedules
 
 
-def groups_of(optimizer):
-    names = {id(p): name for name, p in S.model.named_parameters()}
-    return [
-        {key: plain(value) for key, value in group.items() if key != "params"}
-        | {"params": [names.get(id(p)) for p in group["params"]], "frozen": sum(not p.requires_grad for p in group["params"])}
-        for group in optimizer.param_groups
-    ]
+def trained():
+    """The ids of what an optimizer trains."""
+    return {id(p) for one in S.optimizers for group in one.param_groups for p in group["params"] if p.requires_grad}
+
+
+def names_in(graph):
+    """Weights by their ids, as the program has them: with the model's name before where there are several."""
+    several = len(graph.roots) > 1
+    return {
+        id(p): f"{root.name}.{name}" if several else name
+        for root in reversed(graph.roots)
+        for name, p in root.module.named_parameters()
+    }
+
+
+def together(params, graph):
+    """Whole models by their names, where an optimizer or a group has all that is trained of them; else parameters."""
+    ids, learns, names, found = {id(p) for p in params}, trained(), names_in(graph), []
+    if len(graph.roots) > 1:
+        for root in graph.roots:
+            own = {id(p) for p in root.module.parameters()} & learns
+            if own and own <= ids:
+                found.append(root.name)
+                ids -= own
+    return found, [names.get(id(p)) for p in params if id(p) in ids]
+
+
+def groups_of(optimizer, graph):
+    groups = []
+    for group in optimizer.param_groups:
+        models, rest = together(group["params"], graph)
+        known = {key: plain(value) for key, value in group.items() if key != "params"}
+        if id(optimizer) in S.clips:
+            known["clip_norm"] = S.clips[id(optimizer)]
+        frozen = sum(not p.requires_grad for p in group["params"])
+        groups.append(known | {"params": [f"{name}.*" for name in models] + rest, "frozen": frozen, "size": len(group["params"])})
+    return groups
+
+
+def turn_of(optimizers, graph):
+    """The name of a turn's loss says what it trains."""
+    models, rest = together([p for one in optimizers for group in one.param_groups for p in group["params"]], graph)
+    return "+".join([*models, *(name for name in rest if name is not None)])
+
+
+def after_of(follows):
+    """What follows a step is the same behind each."""
+    if S.first is None:
+        return
+    after = After(follows, S.first, trained())
+    if S.after is None:
+        S.after = after
+    elif after.shape() != S.after.shape():
+        odd("other functions move weights after a later step than after the first: the first one's are taken")
+    elif after.numbers() != S.after.numbers():
+        odd("a number by which weights are moved after the step changes from step to step: the first one's is taken")
 
 
 def loader_of(loader):
@@ -73,10 +123,60 @@ def finish():
 
 def ended():
     """The script ended by itself, before so many steps."""
+    try:
+        if S.follows:
+            after_of(S.follows)
+    except Unfit as error:
+        odd(str(error))
     if S.steps > 0 and S.steps < STEPS:
         odd(f"the script ended after {S.steps} steps")
     if S.steps > 0 or S.odd:
         finish()
+
+
+def scale_of(graph, micro):
+    """A loss that is divided by the number of micro-batches is so no more: --grad-accum does it."""
+    last = graph.calls[-1]
+    divides = last.name in ("div", "true_divide", "__truediv__") and last.args[1:] == (micro,)
+    return micro if micro > 1 and divides else 1
+
+
+def as_at_first(graph):
+    """The models as they were before the first step; what no optimizer trains is frozen."""
+    learns = trained()
+    for root in graph.roots:
+        with torch.no_grad():
+            current = root.module.state_dict()
+            for key, value in root.state.items():
+                current[key].copy_(value)
+        for p in root.module.parameters():
+            if id(p) not in learns:
+                p.requires_grad_(False)
+        root.module.cpu()
+    graph.outside = [t.cpu() for t in graph.outside]
+
+
+def names_apart(roots):
+    """Names of attributes, which a module has not."""
+    taken = set(dir(torch.nn.Module())) | {"after_step", "graph", "after", "names", "scale", "run", "call"}
+    for root in roots:
+        while root.name in taken or not root.name.isidentifier():
+            root.name = f"{root.name if root.name.isidentifier() else 'model'}_"
+        taken.add(root.name)
+
+
+def compared_steps(graph, micro):
+    """The script was trained by what lies between, too, so that the first batch of another size ends what can be compared."""
+    first = S.batches[0]
+    full = list(itertools.takewhile(lambda b: all(x.shape == y.shape for x, y in zip(b, first)), S.batches))
+    even = sum(1 for _ in itertools.takewhile(lambda count: count == micro, S.per_step))
+    compared = min(even, len(full) // micro)
+    if compared < S.steps:
+        odd(f"step {compared + 1} has batches of another size, or more or fewer of them: the steps before it are compared")
+    if ranks()[1] > 1 and compared > 1:
+        compared = 1
+        odd(f"the script has {ranks()[1]} ranks, and the batches of the others are not seen: the first step is compared")
+    return full or [first], compared
 
 
 def write():
@@ -87,68 +187,61 @@ def write():
     if graph is None or S.steps == 0:
         tell(found | {"error": "no step was seen whose loss comes from a model by torch's functions"})
         return
-    optimizer, micro = S.optimizers[0], S.per_step[0]
-    divides = graph.calls[-1]
-    scale = 1
-    name = getattr(divides[0], "__name__", "")
-    if micro > 1 and name in ("div", "true_divide", "__truediv__") and divides[1][1:] == (micro,):
-        scale = micro
-    model, mode, device = S.model, S.training, next(S.model.parameters()).device.type
-    with torch.no_grad():
-        current = model.state_dict()
-        for key, value in S.state.items():
-            current[key].copy_(value)
-    for key, module in model.named_modules():
-        module.training = mode[key]
-    whys = {"quiet": None, "program": None}
-    model = model.cpu()
-    graph.outside = [t.cpu() for t in graph.outside]
-    S.exporting = True
+    micro = S.per_step[0]
+    scale = scale_of(graph, micro)
+    names_apart(graph.roots)
+    turns = [turn_of(optimizers, graph) for optimizers in S.order]
+    losses = [f"loss.{name}" for name in turns] or ["loss"]
+    parameters = {id(p): p.numel() for root in graph.roots for p in root.module.parameters()}
+    device = next(p for root in graph.roots for p in root.module.parameters()).device.type
+    as_at_first(graph)
+    S.exporting, whys = True, {"quiet": None, "program": None}
     draws = bool(S.draws) or "dropout" in S.where or "random" in S.where
+    inputs = inputs_of(graph)
     if draws:
-        whys["quiet"] = export(graph, scale, "steps.pt2")
+        whys["quiet"] = export(graph, S.after, losses, scale, "steps.pt2")
     S.quiet = False
     again()
-    whys["program"] = export(graph, scale, "model.pt2")
-    first = S.batches[0]
-    # The script was trained by what lies between, too, so that the first batch of another size ends what can be compared.
-    full = list(itertools.takewhile(lambda b: all(x.shape == y.shape for x, y in zip(b, first)), S.batches))
-    even = sum(1 for _ in itertools.takewhile(lambda count: count == micro, S.per_step))
-    compared = min(even, len(full) // micro)
-    if compared < S.steps:
-        odd(f"step {compared + 1} has batches of another size, or more or fewer of them: the steps before it are compared")
-    if ranks()[1] > 1 and compared > 1:
-        compared = 1
-        odd(f"the script has {ranks()[1]} ranks, and the batches of the others are not seen: the first step is compared")
+    whys["program"] = export(graph, S.after, losses, scale, "model.pt2")
+    full, compared = compared_steps(graph, micro)
     arrays = {}
-    inputs = [k for k, t in enumerate(graph.outside) if t.dim()]
     for k in inputs:
-        rows = torch.cat([b[k] for b in full or [first]])
+        rows = torch.cat([b[k] for b in full])
         arrays[graph.names[k]] = (rows.float() if rows.is_floating_point() else rows).numpy()
     np.savez(os.path.join(OUT, "steps.npz"), **arrays)
+    optimizers = S.optimizers if turns else S.optimizers[:1]
     tell(
         found
         | {
-            "model": type(S.model).__name__,
-            "parameters": sum(p.numel() for p in S.model.parameters()),
+            "model": ", ".join(type(root.module).__name__ for root in graph.roots),
+            "parameters": sum(parameters.values()),
             "inputs": [
-                {"name": graph.names[k], "shape": list(graph.outside[k].shape), "dtype": str(graph.outside[k].dtype)}
+                {
+                    "name": graph.names[k],
+                    "shape": list(graph.outside[k].shape),
+                    "dtype": str(graph.outside[k].dtype),
+                    "drawn": k in graph.drawn,
+                }
                 for k in inputs
             ],
-            "loss_of": graph.shape(),
+            "loss_of": [name for name in graph.shape() if name != "ends_turn"],
             "draws": draws,
             "why": whys,
             "compared": compared,
             "micro": micro,
-            "batch": first[inputs[0]].shape[0],
-            "losses": [loss * scale for loss in S.losses],
+            "batch": S.batches[0][inputs[0]].shape[0],
+            "losses": [[loss * scale for loss in losses] for losses in S.losses],
             "rates": S.rates,
             "norms": S.norms,
             "clip": S.clip,
             "amp": S.amp,
-            "optimizer": type(optimizer).__name__,
-            "others": S.others,
-            "groups": groups_of(optimizer),
+            "optimizer": type(optimizers[0]).__name__,
+            "turns": [
+                {"name": name, "optimizers": [{"type": type(one).__name__, "where": S.places[id(one)]} for one in own]}
+                for name, own in zip(turns, S.order)
+            ],
+            "follows": [] if S.after is None else S.after.shape(),
+            "groups": [group for one in optimizers for group in groups_of(one, graph)],
             "schedulers": schedules(),
             "loader": loader_of(FIELDS["loader"] or S.loader),
             "times": TIMES,
