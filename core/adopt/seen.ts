@@ -39,7 +39,7 @@ export interface Seen {
   readonly clip: number | null;
   readonly amp: string | null;
   readonly optimizer: string;
-  /** What optimizers that take turns train, in their order; empty where there is one. */
+  /** The turns that optimizers take, in their order; empty where there is one optimizer. */
   readonly turns: readonly Turn[];
   /** Functions that move weights behind each step, such as a teacher's. */
   readonly follows: readonly string[];

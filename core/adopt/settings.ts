@@ -85,7 +85,7 @@ function rateOf(group: Group, rates: readonly number[]): number {
   return typeof initial_lr === "number" ? initial_lr : Math.max(...rates);
 }
 
-/** Of several inputs without a target the last would be taken for one. */
+/** Several inputs without a target are named, because the last would be taken for one. */
 export function adoptedInputs(seen: Pick<Seen, "inputs" | "turns" | "where">): Adopted[] {
   const names = seen.inputs.filter(({ drawn }) => !drawn).map(({ name }) => name);
   if (names.length < 2 || targetsOf(seen).length > 0) return [];

@@ -115,7 +115,7 @@ export interface Model {
  * @internal
  */
 export interface Turns {
-  /** What each turn trains. */
+  /** The modules or parameters that each turn trains. */
   readonly names: readonly string[];
   /** The turn that trains this parameter; -1 for none. */
   of(parameter: string): number;

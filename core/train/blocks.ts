@@ -249,7 +249,7 @@ interface KeyedSeeds {
   /** The number of the virtual shard, or of the rank where there are none. */
   share: number;
   micro: number;
-  /** Of losses that take turns. */
+  /** The turn, where losses take turns. */
   turn: number;
   /** Nothing is seeded while a step is captured. */
   held: boolean;

@@ -71,21 +71,9 @@ export function openDeferredMetrics(
   ) => {
     const { step, stepInEpoch, samples } = cursor, waited = account.spent[DATA] - waitedBefore;
     waitedBefore += waited;
-    const reading = startReading(taken, onGpu), { counted, refused } = taken;
+    const reading = startReading(taken, onGpu), { counted, refused, losses } = taken;
     const told = noise.taken(inStep);
-    return {
-      reading,
-      counted,
-      refused,
-      samples,
-      rate,
-      log,
-      step,
-      stepInEpoch,
-      waited,
-      noise: told,
-      losses: taken.losses,
-    };
+    return { reading, counted, refused, losses, samples, rate, log, step, stepInEpoch, waited, noise: told };
   };
   const show = (w: NonNullable<typeof waiting>, loss: number, now: number) => {
     if (now - shownAt < SHOW_MS) return;

@@ -115,7 +115,7 @@ function nameOf({ steps }: GraphPlan, from: number, to: number, index: number): 
 /** Modules of this name hold what is run when a step has updated the weights. */
 const AFTER = /^after_step(\.|$)/;
 
-/** What follows a step is not part of it. */
+/** Steps that run behind the update are kept apart from the others. */
 export function withoutAfter(plan: GraphPlan): { readonly plan: GraphPlan; readonly after: GraphPlan } {
   const follows = ({ node }: GraphStep) => AFTER.test(node.module);
   return {
