@@ -21,7 +21,7 @@ export interface AdoptedData {
   readonly repeats: boolean;
 }
 
-/** What the script draws is no part of its data. */
+/** Inputs that the script draws are not in its data. */
 function rolesOf(seen: Seen): { features: string[]; targets: string[] } {
   const names = seen.inputs.filter(({ drawn }) => !drawn).map(({ name }) => name), targets = targetsOf(seen);
   return { features: names.filter((name) => !targets.includes(name)), targets };
