@@ -161,11 +161,25 @@ function elements(list: string): JsonValue[] {
   return found;
 }
 
-/** Numbers in names count as numbers: "3" comes before "12". */
+/**
+ * The order of the library by which W&B's program writes YAML: numbers within names count as numbers ("3" comes before "12"), marks
+ * come before letters, and letters before marks behind a digit.
+ */
 function byName(a: string, b: string): number {
-  if (/^\d+$/.test(a) && /^\d+$/.test(b)) return Number(a) - Number(b);
-  return a < b ? -1 : a > b ? 1 : 0;
+  const x = [...a], y = [...b];
+  const at = x.findIndex((one, i) => one !== y[i]);
+  if (at < 0 || at >= y.length) return x.length - y.length;
+  const letters = [x[at], y[at]].map((one) => /\p{L}/u.test(one));
+  if (letters[0] && letters[1]) return x[at] < y[at] ? -1 : 1;
+  if (letters[0] || letters[1]) return letters[0] === isDigit(x[at - 1]) ? -1 : 1;
+  const [m, n] = [x, y].map((name) => name.slice(at).join("").match(/^\p{Nd}*/u)![0]);
+  // A zero behind other digits is a part of their number.
+  const before = x.slice(0, at).join("").match(/\p{Nd}*$/u)![0];
+  const lead = (x[at] === "0" || y[at] === "0") && /[^0]/.test(before) ? "1" : "";
+  return Number(lead + m) - Number(lead + n) || m.length - n.length || (x[at] < y[at] ? -1 : 1);
 }
+
+const isDigit = (one: string | undefined): boolean => one !== undefined && /\p{Nd}/u.test(one);
 
 function scalar(json: string, column: number): string[] {
   if (!json.startsWith('"')) return [{ NaN: ".nan", Infinity: ".inf", "-Infinity": "-.inf" }[json] ?? json];

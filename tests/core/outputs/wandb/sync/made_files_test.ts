@@ -29,6 +29,33 @@ Deno.test("objects are sorted, lists are set in, and each level begins at a colu
   );
 });
 
+Deno.test("names come in the order of Go's yaml.v3: numbers by their size, marks before letters", () => {
+  const names = [
+    "3",
+    "12",
+    "d",
+    "d_coef",
+    "d0",
+    "d1x",
+    "d1_x",
+    "d2",
+    "d10",
+    "d100",
+    "d_",
+    "dA",
+    "da",
+    "x.y",
+    "xy",
+    "x010",
+    "x10",
+  ];
+  const order = yaml(Object.fromEntries(names.map((name) => [name, 0]))).trimEnd().split("\n");
+  assertEquals(order.map((line) => line.replace(/"|: 0$/g, "")), [
+    ...["3", "12", "d", "d_", "d_coef", "d0", "d1x", "d1_x", "d2", "d10", "d100", "dA", "da"],
+    ...["x.y", "x10", "x010", "xy"],
+  ]);
+});
+
 Deno.test("any text and any name reads back as it was", () => {
   const texts = [
     ...[
