@@ -74,6 +74,7 @@ const largest = (groups: readonly Group[]): number =>
 const clipOf = ({ clip_norm }: Group): string[] => clip_norm === undefined ? [] : [`clip_norm=${clip_norm}`];
 
 function optionOf(group: Group, name: string): number | boolean | null {
+  if (name === "fused") return group.fused === true; // torch's None is its form without
   const pair = PAIRS[name], whole = pair && group[pair[0]];
   const value = Array.isArray(whole) ? whole[pair[1]] : group[name];
   return typeof value === "number" || typeof value === "boolean" ? value : null;

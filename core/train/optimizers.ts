@@ -23,6 +23,7 @@ import { rprop } from "./optimizers/rprop.ts";
 import { scheduleFree } from "./optimizers/schedule_free.ts";
 import { soap } from "./optimizers/soap.ts";
 import { sgd } from "./optimizers/sgd.ts";
+import { unfusedAdam } from "./optimizers/unfused_adam.ts";
 
 const OPTIMIZERS: { readonly [T in OptimizerSettings["type"]]: OptimizerKind<T> } = {
   adamw: adam,
@@ -46,8 +47,11 @@ const OPTIMIZERS: { readonly [T in OptimizerSettings["type"]]: OptimizerKind<T> 
 };
 
 /** The user's own has its file's path for a name. */
-const kindOf = (settings: OptimizerSettings): OptimizerKind =>
-  isCode(settings.type) ? ownOptimizer(settings) : OPTIMIZERS[settings.type];
+function kindOf(settings: OptimizerSettings): OptimizerKind {
+  if (isCode(settings.type)) return ownOptimizer(settings);
+  const kind = OPTIMIZERS[settings.type];
+  return kind === adam && !settings.fused ? unfusedAdam : kind;
+}
 
 /** An optimizer for this arena's parameters, which are of the modules below `root`. */
 export const createOptimizer = (

@@ -1,6 +1,6 @@
 // Groups of parameters with settings of their own, of which some begin with a later epoch: an optimizer for each, which
 // together are one.
-import { longLivedZeros, scale } from "../../ffi/make.ts";
+import { addressOf, longLivedZeros, scale, tensorAt } from "../../ffi/make.ts";
 import { copy_, narrow, view } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
@@ -28,7 +28,8 @@ type Parts = ReturnType<typeof partsOf>;
 function partsOf(settings: OptimizerSettings, arena: Arena, { groups, of }: Grouping) {
   return groups.map(({ factor, begins, turn, optimizer: more }, group) => {
     const members = of.flatMap((one, i) => one === group ? [i] : []);
-    const own = { ...settings, ...more }, part = partOf(arena, members);
+    const own = { ...settings, ...more }, whole = partOf(arena, members);
+    const part = turn === undefined ? whole : apart(whole);
     return {
       factor,
       begins,
@@ -39,6 +40,17 @@ function partsOf(settings: OptimizerSettings, arena: Arena, { groups, of }: Grou
       optimizer: createOptimizer(own, part),
     };
   });
+}
+
+/**
+ * The same weights by tensors of their own. All views of a tensor share the count of writes by which autograd knows that a saved
+ * value was written over, and a turn's update must not spoil what another turn's weights have saved.
+ */
+function apart(part: Arena): Arena {
+  const { flat, parameters } = part;
+  if (flat.device !== "cpu") return part;
+  const own = (t: Tensor) => keep(scope(() => view(tensorAt(addressOf(t), t.numel), t.shape)));
+  return { ...part, flat: own(flat), parameters: parameters.map(own) };
 }
 
 export function groupedOptimizer(settings: OptimizerSettings, arena: Arena, grouping: Grouping): Optimizer {

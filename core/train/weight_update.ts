@@ -45,7 +45,7 @@ export function openWeightUpdate(
     : null;
   let why = moves !== null
     ? "the schedule moves its momentum or weight decay"
-    : "only those of adamw, adam and sgd are compiled, without amsgrad, maximize and dampening";
+    : "only those of adamw, adam and sgd are compiled, without amsgrad, maximize, dampening and fused=false";
   const optimizer = update && zero === null
     ? update.update(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
     : ordinary;

@@ -16,14 +16,14 @@ const adopt = (cwd: string, script: string, ...more: string[]) =>
 const ADOPTED = {
   plain: [/nll_loss/, /^ {2}optimizer +Adadelta, 1 group/m, /^ {2}dropout +off/m, "bits"],
   vae: [/binary_cross_entropy/, /^ {2}optimizer +Adam, 1 group/m, /^ {2}dropout +off/m, "bits"],
-  gpt: [/^ {2}batches +2 for each step/m, /not moved over/, /how the learning rate goes on/, "close"],
+  gpt: [/^ {2}batches +2 for each step/m, /not moved over/, /how the learning rate goes on/, "bits"],
   segmentation: [/one_hot/, /^ {2}optimizer +RMSprop, 1 group/m, /list of 64 samples/, "close"],
   siamese: [/binary_cross_entropy/, /Adadelta/, /361 parameters/, "bits"],
   contrastive: [/Sequential, .*Sequential, .*cross_entropy/, /SGD, 1 group/, /^ {2}dropout +off/m, "bits"],
   wrapped: [/^ {2}batches +2 for each step/m, /Sequential, 548 parameters/, "close"],
   teacher: [/Net, Net, Linear/, /^ {2}after +weights/m, "bits"],
-  gan: [/^ {2}turns +netD, netG/m, /Adam, 2 groups/, "close"],
-  recurrent: [/Net, nll_loss/, /Adam, 1 group/, /copied to adopted.data: 200 samples/, "close"],
+  gan: [/^ {2}turns +netD, netG/m, /Adam, 2 groups/, "bits"],
+  recurrent: [/Net, nll_loss/, /Adam, 1 group/, /copied to adopted.data: 200 samples/, "bits"],
 } as const;
 
 for (const [script, [...said]] of Object.entries(ADOPTED)) {

@@ -8,8 +8,8 @@ const BETAS = ["weight_decay", "beta1", "beta2", "eps"] as const;
  * exceptions and a run's warning of settings that have no effect are made of it.
  */
 export const OPTIMIZER_READS = {
-  adamw: [...BETAS, "amsgrad", "maximize"],
-  adam: [...BETAS, "amsgrad", "maximize"],
+  adamw: [...BETAS, "amsgrad", "maximize", "fused"],
+  adam: [...BETAS, "amsgrad", "maximize", "fused"],
   sgd: ["weight_decay", "momentum", "nesterov", "dampening", "maximize"],
   lamb: BETAS,
   lion: ["weight_decay", "beta1", "lion_beta2"],
@@ -183,6 +183,9 @@ export const optimizer = {
   maximize: bool(false, { help: `steps climb: the objective grows (${readers("maximize")})` }),
   amsgrad: bool(false, {
     help: `the denominator has the largest second moment so far, not the last (${readers("amsgrad")})`,
+  }),
+  fused: bool(true, {
+    help: `one kernel; false has the bits of torch.optim's default on a CPU, op by op (${readers("fused")})`,
   }),
   dampening: float(0, {
     min: 0,

@@ -1,5 +1,5 @@
 // Each optimizer against torch.optim's, in live Python: the same losses and weights to the last bit, and state that goes on from
-// one to the other. torch picks the form: one tensor after the other on a CPU; for Adam, AdamW and SGD the fused one is asked for.
+// one to the other. torch picks the form: one tensor after the other on a CPU; for Adam, AdamW and SGD the fused one is asked for, and both of Adam's.
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { adopt } from "../../../../core/checkpoint/adopt.ts";
 import { loadTraining, type StateParts, toTree } from "../../../../core/checkpoint/training_state.ts";
@@ -32,6 +32,9 @@ const CASES: readonly Case[] = [
   { type: "AdamW", options: { weight_decay: 0.1, amsgrad: true } },
   { type: "Adam", options: { weight_decay: 0.02 } },
   { type: "Adam", options: { weight_decay: 0, amsgrad: true, maximize: true }, lr: 1e-4 },
+  { type: "AdamW", options: { weight_decay: 0.1, fused: false } },
+  { type: "Adam", options: { weight_decay: 0.02, betas: [0.8, 0.99], eps: 1e-6, fused: false } },
+  { type: "Adam", options: { weight_decay: 0, amsgrad: true, maximize: true, fused: false }, lr: 1e-4 },
   { type: "SGD", options: { weight_decay: 0 } },
   { type: "SGD", options: { momentum: 0.9, weight_decay: 0.01 } },
   { type: "SGD", options: { momentum: 0.8, nesterov: true, weight_decay: 0.1 } },
