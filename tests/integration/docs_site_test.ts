@@ -98,7 +98,10 @@ Deno.test({
           for (
             const [asked, wanted] of [
               ["ulimit address", "reference/libtorch.html#the-address-space"],
-              ["custom loss", "guides/your-typescript-model.html#a-loss-metrics-data-and-an-optimizer-of-your-own"],
+              [
+                "custom loss",
+                "guides/your-typescript-model.html#a-loss-metrics-data-and-an-optimizer-of-your-own",
+              ],
               ["early stopping", "guides/fine-tune.html#settings-that-help-with-little-data"],
               ["multi-label", "guides/your-table.html#predict-a-class"],
               ["learning rate finder", "reference/speed.html#batch-sizes-and-learning-rates"],
