@@ -4,7 +4,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { memorySource } from "../../../../core/data/source/memory.ts";
 import type { Facts } from "../../../../core/models/model.ts";
 import { LonelyBatch } from "../../../../core/models/nn/lonely_batch.ts";
-import { createModel } from "../../../../core/models/registry.ts";
+import { resnet } from "../../../../core/models/zoo/resnet.ts";
 import type { Built } from "../../../../core/train/build.ts";
 import { searchBatches } from "../../../../core/train/finders/batch.ts";
 import { fitBatch } from "../../../../core/train/finders/fit.ts";
@@ -19,7 +19,7 @@ import { open, rig, settings } from "../rig.ts";
 
 open();
 
-const FLAGS = ["--model", "resnet18", "--shuffle=false"];
+const FLAGS = ["--shuffle=false"];
 
 function made(count: number, side: number) {
   const facts: Facts = {
@@ -28,7 +28,7 @@ function made(count: number, side: number) {
     outputs: 10,
   };
   manualSeed(1n);
-  const model = createModel(settings(...FLAGS).model, facts);
+  const model = resnet("resnet18", { channels: 1, outputs: 10 });
   const input = randn([count, ...facts.input.shape]), target = zeros([count], { dtype: "i64" });
   const about = { name: "made", task: facts.task, outputs: facts.outputs, description: "" };
   const train = memorySource({ ...about, input, target });
