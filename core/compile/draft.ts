@@ -44,6 +44,8 @@ interface Growing {
   built: BuiltGroup;
 }
 
+type Result = Node & { readonly op: "result" };
+
 export class Draft {
   readonly buffers: Buffer[] = [];
   readonly bufferOf = new Map<Ref, number>();
@@ -54,13 +56,18 @@ export class Draft {
   readonly addsTo = new Set<Ref>();
   /** Slopes of gelu that lie in memory, by what it was taken of (gelu.ts). */
   readonly slopes = new Map<Ref, number>();
+  /** The other results of a call, by the call. */
+  readonly resultsOf: ReadonlyMap<Ref, readonly { readonly ref: Ref; readonly made: Result }[]>;
   calls = 0;
 
   constructor(
     readonly graph: Graph,
     readonly options: FuseOptions,
     readonly inMemory: (ref: Ref) => boolean,
-  ) {}
+  ) {
+    const results = graph.nodes.flatMap((made, ref) => made.op === "result" ? [{ ref, made }] : []);
+    this.resultsOf = Map.groupBy(results, ({ made: { args: [call] } }) => call);
+  }
 
   buffer(ref: Ref, home: Home = this.homes.get(ref) ?? { from: "arena" }): number {
     const { kind, shape, half } = this.graph.nodes[ref];
