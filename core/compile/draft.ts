@@ -1,11 +1,12 @@
 // A plan while it is made: the parts so far, and the buffers that values lie in.
 import { liesByTokens } from "./attentions.ts";
-import { count, isView, locate, type Located, rowMajor } from "./access.ts";
+import { count, isView, locate, type Located, loopsOver, rowMajor } from "./access.ts";
 import type { HalfWeights } from "./cuda/halves.ts";
 import { type Graph, isOther, type Node, type Ref } from "./graph.ts";
 import { type BufferMap, type BuiltGroup, type Limits, NotInMemory } from "./group.ts";
 import type { BlasKernel, GemmKernel, StridedAccess } from "./kernel.ts";
 import type { Buffer, CallTensor, Home, ProgramPart } from "./program.ts";
+import { viewed } from "./strides.ts";
 
 /** Numbers of half precision lie so there. */
 const HALF_HOMES: ReadonlySet<Home["from"]> = new Set(["arena", "result", "output"]);
@@ -112,8 +113,17 @@ export class Draft {
     const own = (r: Ref) => this.inMemory(r) && !(unturned && nodes[r].op === "permute");
     const found = locate(this.graph, ref, own);
     if (!("missing" in found)) return found;
-    if (unturned && isView(nodes[found.missing])) return this.located(ref);
+    if (unturned && isView(nodes[found.missing])) return this.#joined(ref) ?? this.located(ref);
     throw new NotInMemory(found.missing);
+  }
+
+  /** A turned value in other sizes, where libtorch has a view of it: loops have no index for dimensions that are joined, strides have. */
+  #joined(ref: Ref): Located | null {
+    const node = this.graph.nodes[ref];
+    if (node.op !== "reshape") return null;
+    const [source] = node.args, { base, offset, strides } = this.located(source, true);
+    const joined = viewed(loopsOver(this.graph.nodes[source].shape), strides, loopsOver(node.shape));
+    return joined && { base, offset, strides: joined };
   }
 
   /** Strides over all dimensions of a value, of which `locate` leaves those of one place out. */
