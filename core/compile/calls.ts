@@ -54,14 +54,14 @@ export function callOp(
   const slot = draft.define(ref, at, { from: "result", call, index: 0 });
   // libtorch makes no tensor of a gradient that nobody asks for.
   const results: CallResult[] = used(ref) ? [{ slot, index: 0, lies: liesOf(node.schema, 0, node) }] : [];
-  draft.graph.nodes.forEach((one, i) => {
-    if (one.op !== "result" || one.args[0] !== ref || !used(i)) return;
+  for (const { ref: other, made } of draft.resultsOf.get(ref) ?? []) {
+    if (!used(other)) continue;
     results.push({
-      slot: draft.define(i, at, { from: "result", call, index: one.index }),
-      index: one.index,
-      lies: liesOf(node.schema, one.index, one),
+      slot: draft.define(other, at, { from: "result", call, index: made.index }),
+      index: made.index,
+      lies: liesOf(node.schema, made.index, made),
     });
-  });
+  }
   const { schema, values } = node;
   draft.parts.push({ kernel: "call", name: nameOf(schema), schema, values, tensors, results });
 }

@@ -1,11 +1,12 @@
 // A plan while it is made: the parts so far, and the buffers that values lie in.
 import { liesByTokens } from "./attentions.ts";
-import { count, isView, locate, type Located, rowMajor } from "./access.ts";
+import { count, isView, locate, type Located, loopsOver, rowMajor } from "./access.ts";
 import type { HalfWeights } from "./cuda/halves.ts";
 import { type Graph, isOther, type Node, type Ref } from "./graph.ts";
 import { type BufferMap, type BuiltGroup, type Limits, NotInMemory } from "./group.ts";
 import type { BlasKernel, GemmKernel, StridedAccess } from "./kernel.ts";
 import type { Buffer, CallTensor, Home, ProgramPart } from "./program.ts";
+import { viewed } from "./strides.ts";
 
 /** Numbers of half precision lie so there. */
 const HALF_HOMES: ReadonlySet<Home["from"]> = new Set(["arena", "result", "output"]);
@@ -44,6 +45,8 @@ interface Growing {
   built: BuiltGroup;
 }
 
+type Result = Node & { readonly op: "result" };
+
 export class Draft {
   readonly buffers: Buffer[] = [];
   readonly bufferOf = new Map<Ref, number>();
@@ -54,13 +57,18 @@ export class Draft {
   readonly addsTo = new Set<Ref>();
   /** Slopes of gelu that lie in memory, by what it was taken of (gelu.ts). */
   readonly slopes = new Map<Ref, number>();
+  /** The other results of a call, by the call. */
+  readonly resultsOf: ReadonlyMap<Ref, readonly { readonly ref: Ref; readonly made: Result }[]>;
   calls = 0;
 
   constructor(
     readonly graph: Graph,
     readonly options: FuseOptions,
     readonly inMemory: (ref: Ref) => boolean,
-  ) {}
+  ) {
+    const results = graph.nodes.flatMap((made, ref) => made.op === "result" ? [{ ref, made }] : []);
+    this.resultsOf = Map.groupBy(results, ({ made: { args: [call] } }) => call);
+  }
 
   buffer(ref: Ref, home: Home = this.homes.get(ref) ?? { from: "arena" }): number {
     const { kind, shape, half } = this.graph.nodes[ref];
@@ -105,8 +113,17 @@ export class Draft {
     const own = (r: Ref) => this.inMemory(r) && !(unturned && nodes[r].op === "permute");
     const found = locate(this.graph, ref, own);
     if (!("missing" in found)) return found;
-    if (unturned && isView(nodes[found.missing])) return this.located(ref);
+    if (unturned && isView(nodes[found.missing])) return this.#joined(ref) ?? this.located(ref);
     throw new NotInMemory(found.missing);
+  }
+
+  /** A turned value in other sizes, where libtorch has a view of it: loops have no index for dimensions that are joined, strides have. */
+  #joined(ref: Ref): Located | null {
+    const node = this.graph.nodes[ref];
+    if (node.op !== "reshape") return null;
+    const [source] = node.args, { base, offset, strides } = this.located(source, true);
+    const joined = viewed(loopsOver(this.graph.nodes[source].shape), strides, loopsOver(node.shape));
+    return joined && { base, offset, strides: joined };
   }
 
   /** Strides over all dimensions of a value, of which `locate` leaves those of one place out. */

@@ -14,6 +14,7 @@ import { buildGroup, type BuiltGroup, isReduction, NotInMemory, spaceOf, UnfitGr
 import { type Graph, isOther, type Node, type Ref } from "./graph.ts";
 import { ELEMENT_BYTES, type GroupKernel, VECTOR_FUNCTIONS } from "./kernel.ts";
 import { orderedSum, standsAlone, type SumNode } from "./sums.ts";
+import { KnownGroups } from "./known_groups.ts";
 import { rewritten } from "./passes.ts";
 import { buffersRead, type Home, type Program, type ProgramPart } from "./program.ts";
 import { argsOf, liveIn, usesIn } from "./uses.ts";
@@ -35,8 +36,9 @@ const CHEAP_ON_GPU = 150;
 export function fuse(graph: Graph, options: FuseOptions): Program {
   const simple = rewritten(graph, options);
   const saved = new Set<Ref>(simple.nodes.flatMap(({ saved }, ref) => saved ? [ref] : []));
+  const known = new KnownGroups();
   for (;;) {
-    const fusion = new Fusion(simple, saved, options), parts = fusion.run();
+    const fusion = new Fusion(simple, saved, options, known), parts = fusion.run();
     const more = fusion.computedTwice().filter((ref) => !saved.has(ref));
     if (more.length === 0) return fusion.program(parts);
     for (const ref of more) saved.add(ref);
@@ -57,7 +59,12 @@ class Fusion {
   #recomputedAt = 0;
   #floor = 0;
 
-  constructor(readonly graph: Graph, readonly saved: Set<Ref>, readonly options: FuseOptions) {
+  constructor(
+    readonly graph: Graph,
+    readonly saved: Set<Ref>,
+    readonly options: FuseOptions,
+    readonly known: KnownGroups,
+  ) {
     this.#draft = new Draft(graph, options, this.#inMemory);
     this.#live = liveIn(graph);
     graph.nodes.forEach((node, ref) => {
@@ -294,7 +301,7 @@ class Fusion {
       const sinks = [...part.sinks, ref];
       made.set(ref, at);
       try {
-        const built = buildGroup(draft.memoryAt(at), sinks, "");
+        const built = this.known.build(draft.memoryAt(at), sinks);
         if (!this.#sumsFit(built.kernel)) continue;
         part.built = built;
         part.sinks.push(ref);
@@ -306,7 +313,7 @@ class Fusion {
     }
     made.set(ref, parts.length);
     try {
-      const built = buildGroup(draft.memoryAt(parts.length), [ref], "");
+      const built = this.known.build(draft.memoryAt(parts.length), [ref]);
       parts.push({ at: parts.length, space, sinks: [ref], built });
     } catch (thrown) {
       bufferOf.delete(ref);

@@ -8,13 +8,8 @@ import {
   type ProgramPart,
 } from "./program.ts";
 import { hasPlaces } from "./recorded_calls.ts";
-import {
-  ELEMENT_BYTES,
-  type GroupKernel,
-  type Instruction,
-  type Stage,
-  type StridedAccess,
-} from "./kernel.ts";
+import { ELEMENT_BYTES, type GroupKernel, type Stage, type StridedAccess } from "./kernel.ts";
+import { withAccesses } from "./strided_access.ts";
 
 /** A slot of the table is the piece of memory itself, or a tensor from elsewhere. */
 export type Slot =
@@ -229,13 +224,7 @@ function moved(part: ProgramPart, placeOf: readonly { slot: number; offset: numb
     const { slot, offset } = placeOf[one.slot], each = ELEMENT_BYTES.f32 / ELEMENT_BYTES[one.kind ?? "f32"];
     return { ...one, slot, offset: one.offset + offset * each };
   };
-  const stage = ({ instructions, stores, reductions }: Stage): Stage => ({
-    instructions: instructions.map((one): Instruction =>
-      one.op === "load" ? { op: "load", from: at((one as { from: StridedAccess }).from) } : one
-    ),
-    stores: stores.map(({ value, to }) => ({ value, to: at(to) })),
-    reductions: reductions.map((one) => ({ ...one, to: one.to && at(one.to) })),
-  });
+  const stage = (one: Stage) => withAccesses(one, at);
   switch (part.kernel) {
     case "group":
       return { ...part, stages: part.stages.map(stage) };

@@ -1,5 +1,5 @@
 // A group in the fewest loops: dimensions that all its accesses cross in one stride are one.
-import type { GroupKernel, Instruction, Reduction, Stage, StridedAccess } from "./kernel.ts";
+import type { GroupKernel, Reduction, Stage, StridedAccess } from "./kernel.ts";
 
 /** So many rows are added one after the other. */
 const IN_ORDER = 16;
@@ -76,14 +76,20 @@ function withDims(
   sizes: readonly number[],
   change: (strides: readonly number[]) => readonly number[],
 ): GroupKernel {
-  const access = <W extends StridedAccess | null>(of: W): W => of && { ...of, strides: change(of.strides) };
-  const instruction = (of: Instruction): Instruction => "from" in of ? { ...of, from: access(of.from) } : of;
-  const stage = ({ instructions, stores, reductions }: Stage): Stage => ({
-    instructions: instructions.map(instruction),
-    stores: stores.map((store) => ({ ...store, to: access(store.to) })),
-    reductions: reductions.map((reduction) => ({ ...reduction, to: access(reduction.to) })),
-  });
-  return { ...group, sizes, stages: group.stages.map(stage) };
+  const changed = (access: StridedAccess) => ({ ...access, strides: change(access.strides) });
+  return { ...group, sizes, stages: group.stages.map((stage) => withAccesses(stage, changed)) };
+}
+
+/** The same work on other memory. */
+export function withAccesses(
+  { instructions, stores, reductions }: Stage,
+  to: (access: StridedAccess) => StridedAccess,
+): Stage {
+  return {
+    instructions: instructions.map((one) => "from" in one ? { ...one, from: to(one.from) } : one),
+    stores: stores.map((store) => ({ ...store, to: to(store.to) })),
+    reductions: reductions.map((reduction) => ({ ...reduction, to: reduction.to && to(reduction.to) })),
+  };
 }
 
 export function stridedAccessesOf(group: GroupKernel): StridedAccess[] {

@@ -70,10 +70,10 @@ const swapped = (g: Lowering, x: Ref): Ref => {
   return g.b.permute(x, [...g.all(x).slice(0, -2), rank - 1, rank - 2]);
 };
 
-/** One matrix by many is one product of all of them, turned. */
+/** One matrix by many is one product of all of them, turned, of which libtorch makes a copy in rows. */
 function turnedMatrices(g: Lowering, x: Ref, y: Ref): Ref {
   const many = swapped(g, y), made = g.b.gemm(rows(g, many), g.b.permute(x, [1, 0]));
-  return swapped(g, g.b.reshape(made, [...g.shape(many).slice(0, -1), g.shape(x)[0]]));
+  return g.b.copy(swapped(g, g.b.reshape(made, [...g.shape(many).slice(0, -1), g.shape(x)[0]])));
 }
 
 /**

@@ -11,6 +11,7 @@ import type {
   StridedAccess,
   VectorKernel,
 } from "../kernel.ts";
+import { withAccesses } from "../strided_access.ts";
 import { inBatches, type ProductBatch } from "../batches.ts";
 import { byBlas, prefersOwnGemm, printBatch, printGemm } from "./gemm.ts";
 import { printX86Group } from "./group.ts";
@@ -215,11 +216,7 @@ export function withSpots(item: KernelItem, places: readonly SlotPlace[]): Kerne
       ...place,
       spot: places.findIndex(({ slot, offset }) => slot === place.slot && offset === place.offset),
     };
-  const stage = ({ instructions, stores, reductions }: Stage): Stage => ({
-    instructions: instructions.map((one) => "from" in one ? { ...one, from: at(one.from) } : one),
-    stores: stores.map(({ value, to }) => ({ value, to: at(to) })),
-    reductions: reductions.map((one) => ({ ...one, to: one.to && at(one.to) })),
-  });
+  const stage = (one: Stage) => withAccesses(one, at);
   switch (item.kernel) {
     case "group":
       return { ...item, stages: item.stages.map(stage) };

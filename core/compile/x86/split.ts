@@ -1,8 +1,8 @@
 // A kernel as several that can run at the same time: each has rows or columns of its own, and the bits are the same.
-import type { GemmKernel, GroupKernel, Instruction, Kernel, Stage, StridedAccess } from "../kernel.ts";
+import type { GemmKernel, GroupKernel, Kernel, StridedAccess } from "../kernel.ts";
 import type { ProductBatch } from "../batches.ts";
 import type { LoopNest } from "./loop_fusion.ts";
-import { simplified, stridedAccessesOf } from "../strided_access.ts";
+import { simplified, stridedAccessesOf, withAccesses } from "../strided_access.ts";
 
 /** Multiplications, and instructions' results, of about 12 us on one core: threads that wait for work meet in 2 us. */
 const LEAST_GEMM = 1 << 20, LEAST_GROUP = 3 << 17;
@@ -48,19 +48,6 @@ const moved = (access: StridedAccess, dim: number, by: number): StridedAccess =>
   ...access,
   offset: access.offset + by * access.strides[dim],
 });
-
-function movedStage(stage: Stage, move: (access: StridedAccess) => StridedAccess): Stage {
-  const instruction = (one: Instruction): Instruction =>
-    "from" in one ? { ...one, from: move(one.from) } : one;
-  return {
-    instructions: stage.instructions.map(instruction),
-    stores: stage.stores.map((store) => ({ ...store, to: move(store.to) })),
-    reductions: stage.reductions.map((reduction) => ({
-      ...reduction,
-      to: reduction.to && move(reduction.to),
-    })),
-  };
-}
 
 function splitBatch(batch: ProductBatch, parts: number): readonly ProductBatch[] {
   const { product, repeats: [first, ...others] } = batch;
@@ -116,7 +103,7 @@ function splitGemm(kernel: GemmKernel, parts: number): readonly Kernel[] {
     ...kernel,
     ...(byColumns ? { n: count, b: moved(b, 1, from) } : { m: count, a: moved(a, 0, from) }),
     c: moved(c, dim, from),
-    epilogue: epilogue && movedStage(epilogue, move(from)),
+    epilogue: epilogue && withAccesses(epilogue, move(from)),
   }));
 }
 
@@ -135,6 +122,6 @@ function splitGroup(kernel: GroupKernel, parts: number): readonly Kernel[] {
   return ranges(sizes[dim], count, unit).map(({ from, count }) => ({
     ...group,
     sizes: sizes.with(dim, count),
-    stages: stages.map((stage) => movedStage(stage, (access) => moved(access, dim, from))),
+    stages: stages.map((stage) => withAccesses(stage, (access) => moved(access, dim, from))),
   }));
 }

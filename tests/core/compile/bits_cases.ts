@@ -141,6 +141,19 @@ export const BITS_CASES: readonly BitsCase[] = [
     [[6, 36, 33], [6, 33, 1]],
     (x, a) => ops.sumDim(ops.mul(a, ops.permute(x, [0, 2, 1])), [2]),
   ],
+  [
+    "a sum over a matrix times many, with a factor a row of it",
+    [[64, 2], [4, 12, 2], [64, 1]],
+    (w, x, b) => op("softplus")(ops.add(ops.matmul(w, ops.transpose(x, 1, 2)), b), 1, 20),
+  ],
+  [
+    "a bias behind dimensions that are joined and turned",
+    [[4, 8, 64], [64], [4, 2, 8, 32]],
+    (x, b, q) => {
+      const heads = ops.permute(ops.reshape(ops.add(x, b), [4, 8, 2, 32]), [0, 2, 3, 1]);
+      return ops.matmul(q, ops.scale(heads, 0.42));
+    },
+  ],
   ["the mean of silu", [[4, 16, 5, 5]], (x) => ops.meanDim(ops.silu(x), [2, 3])],
   [
     "the mean of an image that lies channels last, with a factor a channel",
