@@ -130,7 +130,7 @@ async function evaluateNow(
     trainer.pictures?.(trainer.pass, cursor.step);
     const number = epoch + 1, { better } = verdictOf(trainer, epoch, evaluation);
     if (better) trainer.confusion?.(cursor.step, sums);
-    trainer.diagnose?.(trainer.pass, {
+    trainer.diagnose?.judged(trainer.pass, {
       ...{ step: cursor.step, epoch: number, samples, metrics, sums, better },
       last: !within && number >= training.epochs,
     });
