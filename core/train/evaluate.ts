@@ -178,7 +178,8 @@ function ofAllRanks(running: RunningMetrics, team: Team | null): RunningMetrics 
   return all;
 }
 
-const deviceOf = ({ model: { root } }: Pass): Device => root.namedParameters()[0]?.[1].device ?? "cpu";
+const deviceOf = ({ model: { root }, onGpu }: Pass): Device =>
+  onGpu ? root.namedParameters()[0]?.[1].device ?? "cpu" : "cpu";
 
 export const lessAtOnce = (rows: number, batchSize: number): string =>
   `An evaluation's batch of ${batchSize} did not fit in memory: it goes on with ${rows} samples at a time, to the same ` +
