@@ -110,7 +110,7 @@ async function evaluateNow(
   const { rollout } = trainer.pass, rolled = rollout?.steps ?? 0;
   if (rollout) rollout.steps = rollout.most;
   try {
-    const asked = { diagnoses: true, batches: training.eval_batches };
+    const asked = { diagnoses: true, batches: training.eval_batches, compiled: trainer.evaluation };
     const evaluation = await evaluate(trainer.pass, val, trainer.feed, size, poll, ranks?.team, asked);
     const { valLoss, metrics, samples, sums, seconds, halvedTo } = evaluation;
     if (halvedTo !== null) console.warn(lessAtOnce(halvedTo, size));
