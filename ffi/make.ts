@@ -138,7 +138,7 @@ export function readBytes(t: Tensor): Uint8Array<ArrayBuffer> {
  * that is a copy of memory, and takes a tenth of what an op does. Elsewhere it does nothing, and returns false.
  */
 export function copiesMemory(to: Tensor, from: Tensor, i = 0): boolean {
-  if (!to.kept || !from.kept || tape.recorder !== null) return false;
+  if (tape.recorder !== null) return false;
   const a = to.host, b = from.host;
   if (a === null || b === null || a.dtype !== b.dtype) return false;
   const begin = i === 0 ? 0n : BigInt(i) * b.bytes;
@@ -149,7 +149,7 @@ export function copiesMemory(to: Tensor, from: Tensor, i = 0): boolean {
 
 /** The number of a tensor of one f32 that stays on the host, read without an op; null of another. */
 export function numberIn(t: Tensor): number | null {
-  if (!t.kept || tape.recorder !== null) return null;
+  if (tape.recorder !== null) return null;
   const { host } = t;
   if (host === null || host.dtype !== "f32" || host.bytes !== 4n) return null;
   native.copyIn(outAt, host.at, 4n);

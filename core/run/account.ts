@@ -27,8 +27,13 @@ export const DATA = 0,
 export type Spent = Record<`${TimePart}_s`, number>;
 export type SpentOfRanks = Record<`${TimePart}_s`, readonly number[]>;
 
-export const byPart = <T>(of: (name: TimePart, number: number) => T): Record<`${TimePart}_s`, T> =>
-  Object.fromEntries(TIME_PARTS.map((name, i) => [`${name}_s`, of(name, i)])) as Record<`${TimePart}_s`, T>;
+const KEYS = TIME_PARTS.map((name) => `${name}_s` as const);
+
+export function byPart<T>(of: (name: TimePart, number: number) => T): Record<`${TimePart}_s`, T> {
+  const all = {} as Record<`${TimePart}_s`, T>;
+  for (let i = 0; i < KEYS.length; i++) all[KEYS[i]] = of(TIME_PARTS[i], i);
+  return all;
+}
 
 export const TIME_PART_LABELS: Readonly<Record<TimePart, string>> = {
   data: "waiting for data",

@@ -161,7 +161,14 @@ export function parseDuration(text: string, bare: DurationUnit = "steps"): Durat
 
 /** The check of the settings has seen `text`. */
 export function checkedDuration(text: string, bare?: DurationUnit): Duration {
-  const duration = parseDuration(text, bare);
+  const key = `${text} ${bare}`;
+  let duration = known.get(key) ?? null;
+  if (duration !== null) return duration;
+  duration = parseDuration(text, bare);
   if (duration === null) throw new Error(`internal: ${text} is no duration.`);
+  known.set(key, duration);
   return duration;
 }
+
+/** A run asks for the same few at the end of each epoch. */
+const known = new Map<string, Duration>();

@@ -59,6 +59,12 @@ export interface Outcome {
   readonly output: Tensor;
 }
 
+/** An evaluation judges this. */
+export function answered(p: Pass, input: Tensor, target: Tensor): Outcome {
+  const output = outputOf(answersTo(p, input));
+  return { output, loss: p.loss.apply(output, target) };
+}
+
 /** One graph over all blocks. Made in the caller's scope. */
 export function straight(p: Pass, input: Tensor, target: Tensor, weight: Weight): Outcome {
   const parts = inParts(p, target);

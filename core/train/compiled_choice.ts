@@ -28,6 +28,11 @@ export const modeOfRun = (training: Config["training"], onGpu: boolean, batches:
 export const keepsNothing = ({ model, training }: Config): boolean =>
   !isCode(model.name) && !isCode(training.loss);
 
+/** Batches of its evaluations may be compiled: by the clock, with the ordinary bits. */
+export const evaluatesCompiled = (pass: Pass, config: Config): boolean =>
+  config.training.deterministic === "off" && keepsNothing(config) && pass.cast === null && !pass.onGpu &&
+  !pass.begin && !pass.patches && !pass.rollout;
+
 /** The reason why no step of this run can be compiled, or null. */
 export function whyNotCompiled(
   { pass, trained }: { readonly pass: Pass; readonly trained: Pick<TrainedParameters, "waiting"> },

@@ -1,5 +1,6 @@
 // Steps as code of our own, as the compiler of steps.
 import { partNames } from "../compile/program.ts";
+import { openCompiledEvaluation } from "./compiled_evaluation.ts";
 import { openCompiledPass } from "./compiled_pass.ts";
 import { examinePlan } from "./compiled_plans.ts";
 import { compiledUpdate } from "./compiled_update.ts";
@@ -7,6 +8,7 @@ import type { Compiler } from "./compiler.ts";
 
 export const compiler: Compiler = {
   openPass: openCompiledPass,
+  openEvaluation: openCompiledEvaluation,
   update: compiledUpdate,
   examine(...asked) {
     const plan = examinePlan(...asked);

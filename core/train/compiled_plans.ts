@@ -43,6 +43,8 @@ export interface Wanted {
   readonly again?: () => void;
   /** The program keeps nothing of its own from step to step. */
   readonly repeats: boolean;
+  /** There is no backward. */
+  readonly evaluates?: boolean;
 }
 
 /** The plans of one shape: one writes gradients, the other adds to them. */
@@ -62,7 +64,7 @@ export function makePlans(
   recording: Parameters<typeof lower>[0],
   { input, target, weight, outcome }: Recorded,
 ): Plans | { readonly reason: string } {
-  const { mode, isa, cuts, recomputes, workspace, again, repeats } = wanted;
+  const { mode, isa, cuts, recomputes, workspace, again, repeats, evaluates = false } = wanted;
   const lowered = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
     exact: mode === "exact",
     device: arena.flat.device,
@@ -70,7 +72,8 @@ export function makePlans(
   });
   if ("reason" in lowered) return { reason: sentenceOf(lowered) };
   const { graph: forward } = lowered, weighted = weight !== null;
-  const derived = (adds: boolean) => derive(forward, arena.parameters.length, { weighted, adds });
+  const learning = evaluates ? 0 : arena.parameters.length;
+  const derived = (adds: boolean) => derive(forward, learning, { weighted, adds });
   const graph = orRefusal(() => derived(false));
   if ("reason" in graph) return { reason: sentenceOf(graph) };
   const { device } = arena.flat;
@@ -96,7 +99,7 @@ export function makePlans(
   const first = make(false);
   if ("lacks" in first) return { reason: whyNoPlan(first) };
   const written = new Set(first.placed.slots.flatMap((slot) => slot.from === "gradient" ? [slot.index] : []));
-  const unreached = arena.gradients.filter((_, i) => !written.has(i));
+  const unreached = evaluates ? [] : arena.gradients.filter((_, i) => !written.has(i));
   let adding: CompiledPlan | null = null, cell = 0;
   return {
     wanted,

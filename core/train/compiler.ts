@@ -60,6 +60,14 @@ export interface CompiledPass {
   over(plain: Run, cuts?: readonly GradientCut[], again?: () => void): Run;
 }
 
+/** Batches of evaluations, with the ordinary bits. The model is in evaluation, and nothing asks for gradients. */
+export interface CompiledEvaluation {
+  /** Another evaluation begins. */
+  begin(): void;
+  /** The output may be overwritten by the next batch's. */
+  judge(pass: Pass, input: Tensor, target: Tensor): Outcome;
+}
+
 /** A plan to look at. */
 export interface PlanFacts {
   /** Each part has a name, and one may say more of itself. */
@@ -83,6 +91,7 @@ export interface Compiler {
     /** Micro-batches that run op by op, since compiled ones gave other gradients: before, and from now on. */
     refused?: Set<string>,
   ): CompiledPass;
+  openEvaluation(arena: Arena): CompiledEvaluation;
   /**
    * The same optimizer with another way of its step, while steps are compiled; itself where there is none. `refused` is told
    * why a GPU has no kernels for it.

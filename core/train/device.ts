@@ -135,6 +135,20 @@ export function memoryInUse(device: Device): number {
   return Deno.memoryUsage().rss;
 }
 
+const MEMORY_MS = 250;
+
+/** Resident memory is looked at now and then, since a look costs as much as twenty small ops. */
+export function openMemory(device: Device): () => number {
+  if (device !== "cpu") return () => memoryInUse(device);
+  let lookedAt = -Infinity, bytes = 0;
+  return () => {
+    const now = performance.now();
+    if (now - lookedAt < MEMORY_MS) return bytes;
+    lookedAt = now;
+    return bytes = memoryInUse(device);
+  };
+}
+
 /** `sharing`: ranks that use the same cores. */
 export function loaderThreads(
   { config, origin }: Pick<Resolved, "config" | "origin">,

@@ -1,10 +1,12 @@
 // Diagnostics of an evaluation, for the report: errors by place, confused classes, and samples with what the
 // model makes of them. Sums stay on the device until the evaluation ends, and failing to make them fails nothing.
 import { Buffer } from "node:buffer";
-import { add, constant, ones, sub, toNumbers, zeros } from "../../ffi/make.ts";
+import { noGrad } from "../../ffi/autograd.ts";
+import { add, constant, copiesMemory, ones, sub, toNumbers, uninitialised, zeros } from "../../ffi/make.ts";
 import {
   argmax,
   cat,
+  copy_,
   ge,
   gt,
   logicalAnd,
@@ -43,6 +45,7 @@ import {
 import type { ConfusionNote } from "../run/events.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Team } from "../ranks/team.ts";
+import { exchange } from "./arena.ts";
 import type { Pass } from "./blocks.ts";
 import { examplesOf, textExamples } from "./examples.ts";
 import { asMap, isPicture, type MediaSample, mediaSamples, pictureOf, predicted } from "./media.ts";
@@ -193,28 +196,85 @@ interface Evaluated {
   readonly sums: Float64Array | null;
 }
 
-type Diagnose = (pass: Pass, evaluated: Evaluated) => void;
+interface Diagnose {
+  /** After an evaluation, with its weights. */
+  judged(pass: Pass, evaluated: Evaluated): void;
+  /** Writes what waits. */
+  close(): void;
+}
 
-/** Rank 0 calls it after an evaluation, with its weights. Null where a run keeps nothing. */
+/** Evaluations that follow each other sooner are diagnosed once in this time. */
+const OFTEN_MS = 1000;
+
+/** Rank 0 calls it. Null where a run keeps nothing. */
 export function openDiagnostics(
   source: Source | null,
   data: Config["data"],
   folder: string,
+  clock: () => number = () => performance.now(),
 ): Diagnose | null {
   if (source === null || source.facts.targetless) return null;
-  let grid: Grid | null | undefined, took = 0, endedAt = -Infinity;
-  return (pass, evaluated) => {
-    const began = performance.now();
-    if (!evaluated.better) return;
-    if (took > LONG && !evaluated.last && took > AT_MOST * (began - endedAt)) return;
+  let grid: Grid | null | undefined, took = 0, endedAt = -Infinity, judgedAt = clock();
+  const waiting = openWaiting();
+  const write = (pass: Pass, evaluated: Evaluated) => {
+    const began = clock();
     try {
       grid ??= source.grid?.() ?? null;
       writeDiagnostics(folder, diagnosed(source, pass, evaluated, data, grid));
     } catch {
       // The report goes without it: training says itself what is wrong with samples, memory or the disk.
     }
-    endedAt = performance.now();
+    endedAt = clock();
     took = endedAt - began;
+  };
+  return {
+    judged(pass, evaluated) {
+      const { better, last } = evaluated, now = clock(), next = now + (now - judgedAt);
+      judgedAt = now;
+      const mayWait = !last && next - endedAt <= OFTEN_MS;
+      if (mayWait && better && waiting.hold(pass, evaluated)) return;
+      if (mayWait && !better) return;
+      if (!better) return waiting.take(write);
+      waiting.drop();
+      if (took > LONG && !last && took > AT_MOST * (now - endedAt)) return;
+      write(pass, evaluated);
+    },
+    close: () => waiting.take(write),
+  };
+}
+
+/** More bytes of weights take as long to copy as what they spare. */
+const MOST_HELD = 2 ** 20;
+
+/** An evaluation whose diagnostics are made later, with a copy of the weights that it judged. */
+function openWaiting() {
+  const twins = new Map<Tensor, Tensor>();
+  let held: { readonly pass: Pass; readonly evaluated: Evaluated } | null = null, fits: boolean | null = null;
+  const exchangeAll = () => noGrad(() => twins.forEach((twin, own) => exchange(own, twin)));
+  return {
+    /** In place of what was held before. False where the weights are on a device, or too many. */
+    hold(pass: Pass, evaluated: Evaluated): boolean {
+      const tensors = pass.model.root.stateDict().map(([, t]) => t);
+      fits ??= tensors.every(({ device }) => device === "cpu") &&
+        tensors.reduce((bytes, { byteLength }) => bytes + byteLength, 0) <= MOST_HELD;
+      if (!fits) return false;
+      for (const t of tensors) {
+        let twin = twins.get(t);
+        if (!twin) twins.set(t, twin = keep(uninitialised(t.shape, { dtype: t.dtype })));
+        if (!copiesMemory(twin, t)) noGrad(() => copy_(twin, t));
+      }
+      held = { pass, evaluated };
+      return true;
+    },
+    drop: () => void (held = null),
+    take(write: (pass: Pass, evaluated: Evaluated) => void): void {
+      if (held === null) return;
+      const { pass, evaluated } = held;
+      held = null;
+      exchangeAll();
+      write(pass, evaluated);
+      exchangeAll();
+    },
   };
 }
 

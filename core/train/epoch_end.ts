@@ -110,7 +110,7 @@ async function evaluateNow(
   const { rollout } = trainer.pass, rolled = rollout?.steps ?? 0;
   if (rollout) rollout.steps = rollout.most;
   try {
-    const asked = { diagnoses: true, batches: training.eval_batches };
+    const asked = { diagnoses: true, batches: training.eval_batches, compiled: trainer.evaluation };
     const evaluation = await evaluate(trainer.pass, val, trainer.feed, size, poll, ranks?.team, asked);
     const { valLoss, metrics, samples, sums, seconds, halvedTo } = evaluation;
     if (halvedTo !== null) console.warn(lessAtOnce(halvedTo, size));
@@ -130,7 +130,7 @@ async function evaluateNow(
     trainer.pictures?.(trainer.pass, cursor.step);
     const number = epoch + 1, { better } = verdictOf(trainer, epoch, evaluation);
     if (better) trainer.confusion?.(cursor.step, sums);
-    trainer.diagnose?.(trainer.pass, {
+    trainer.diagnose?.judged(trainer.pass, {
       ...{ step: cursor.step, epoch: number, samples, metrics, sums, better },
       last: !within && number >= training.epochs,
     });

@@ -9,7 +9,8 @@ import type { Loss } from "../models/losses.ts";
 import { type Batch, ownTargets, plainPart, type Source } from "../data/source/source.ts";
 import { lackNote } from "../data/source/climate.ts";
 import type { Team } from "../ranks/team.ts";
-import { answersTo, outputOf, type Pass } from "./blocks.ts";
+import { answered, type Pass } from "./blocks.ts";
+import type { CompiledEvaluation } from "./compiler.ts";
 import type { Feed } from "./feed.ts";
 import { ANOMALY_R2, measureOf, nothing, shiftedParts } from "./metrics.ts";
 import { termKey, withTerms } from "./term_metrics.ts";
@@ -48,8 +49,11 @@ export async function evaluate(
   batchSize: number,
   poll: (done: number, of: number, between: boolean) => Promise<void> | void,
   team: Team | null = null,
-  { diagnoses = false, batches: atMost = 0 }: { readonly diagnoses?: boolean; readonly batches?: number } =
-    {},
+  { diagnoses = false, batches: atMost = 0, compiled = null }: {
+    readonly diagnoses?: boolean;
+    readonly batches?: number;
+    readonly compiled?: CompiledEvaluation | null;
+  } = {},
 ): Promise<Evaluation> {
   const began = performance.now();
   const source = atMost > 0 ? firstOf(all, atMost * batchSize) : all;
@@ -68,7 +72,8 @@ export async function evaluate(
   const terms = pass.loss.terms ? new RunningMetrics(withTerms(nothing, pass.loss.terms), parts, mine) : null;
   const tally = diagnoses ? openTally(source, pass.loss, team === null) : null;
   const ranking = openRanking(source, pass.loss, deviceOf(pass), pass.requested?.list);
-  const judges = { running, tally, ranking, anomalies, terms };
+  const judges = { running, tally, ranking, anomalies, terms, compiled };
+  compiled?.begin();
   pass.model.root.train(false);
   const fitted = fitting.get(source) ?? batchSize;
   let most = fitted, failed = true;
@@ -178,7 +183,8 @@ function ofAllRanks(running: RunningMetrics, team: Team | null): RunningMetrics 
   return all;
 }
 
-const deviceOf = ({ model: { root } }: Pass): Device => root.namedParameters()[0]?.[1].device ?? "cpu";
+const deviceOf = ({ model: { root }, onGpu }: Pass): Device =>
+  onGpu ? root.namedParameters()[0]?.[1].device ?? "cpu" : "cpu";
 
 export const lessAtOnce = (rows: number, batchSize: number): string =>
   `An evaluation's batch of ${batchSize} did not fit in memory: it goes on with ${rows} samples at a time, to the same ` +
@@ -193,7 +199,7 @@ const fitting = new WeakMap<Source, number>();
 function judgeInParts(
   pass: Pass,
   batch: MicroBatch,
-  { running, tally, ranking, anomalies, terms }: {
+  { running, tally, ranking, anomalies, terms, compiled }: {
     readonly running: RunningMetrics;
     readonly tally: Tally | null;
     readonly ranking: Ranking | null;
@@ -201,6 +207,7 @@ function judgeInParts(
     readonly anomalies: RunningMetrics | null;
     /** A sum's terms see what the loss sees. */
     readonly terms: RunningMetrics | null;
+    readonly compiled: CompiledEvaluation | null;
   },
   { source, first, part, most }: Record<"first" | "part" | "most", number> & { readonly source: Source },
 ): number {
@@ -219,8 +226,8 @@ function judgeInParts(
           Int32Array.from({ length: count }, (_, i) => idOf(source, first + from + i)),
         );
         autocast(pass.cast, pass.onGpu, () => {
-          const output = outputOf(answersTo(pass, own.input)), { target } = own;
-          const loss = pass.loss.apply(output, target);
+          const { input, target } = own;
+          const { output, loss } = compiled?.judge(pass, input, target) ?? answered(pass, input, target);
           const whole = restored(source, pass.loss, output, own, first + from);
           const items = itemsOf(own, pass.loss);
           running.observe({ ...whole, loss, items, part });

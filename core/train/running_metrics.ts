@@ -450,11 +450,16 @@ const isGraphs = (buffer: MetricBuffer): buffer is GraphMetricBuffer => "next" i
 
 /** A row's additions must not depend on the number of rows. */
 function passOver(measure: Measure, buffer: MetricBuffer): Passing {
-  const { output, target, mask, losses, batches, places } = buffer;
+  const { output, target, mask, losses, batches, places } = buffer, count = batches.length;
+  const filled = (all: Tensor) =>
+    count === places.length || isGraphs(buffer)
+      ? all
+      : narrow(all, 0, 0, count * all.shape[0] / places.length);
   const values = noGrad(() =>
     scope(() => {
-      const rows = output && target ? [measure.rows(output, target, places.length, mask), losses] : [losses];
-      return keep(cat(rows, 1));
+      const rows = isGraphs(buffer) ? places.length : count, seen = output && target;
+      const own = seen ? [measure.rows(filled(output), filled(target), rows, mask && filled(mask))] : [];
+      return keep(cat([...own, filled(losses)], 1));
     })
   );
   if (isGraphs(buffer) && batches.length < places.length) zero_(buffer.next);

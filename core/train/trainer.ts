@@ -5,7 +5,7 @@ import { openChangeGradients } from "./clipping.ts";
 import { keepsRefusals, modeOfRun, openRefusals } from "./compiled_choice.ts";
 import { type Reports, stepCompiler } from "./compiler.ts";
 import { dataFacts } from "./data_facts.ts";
-import { memoryInUse } from "./device.ts";
+import { openMemory } from "./device.ts";
 import { openConfusion, openDiagnostics } from "./diagnostics.ts";
 import { openRunFeed } from "./feed.ts";
 import { buffersOf, openGradients, openWeightUpdate } from "./weight_update.ts";
@@ -69,6 +69,7 @@ export async function openTrainer(given: Launch) {
   const saver = first || sharing
     ? openSaver({ ...model, ...record, cursor, parts, facts: dataFacts(model, config), gather: zero?.gather })
     : noSaver(zero?.gather);
+  const diagnose = first && !idle ? openDiagnostics(data.val, config.data, logs) : null;
   return {
     ...{ ...model, ...update, ...instruments, ...record },
     ...{ cursor, feed, gradients, requests, saver, losses },
@@ -98,12 +99,13 @@ export async function openTrainer(given: Launch) {
       : openHistograms(wants.histograms, model.arena, zero === null, events.note),
     pictures: openPictures(data.val, wants.pictures, events.note),
     confusion: openConfusion(data.val, pass.loss, wants.confusion, events.note),
-    diagnose: first && !idle ? openDiagnostics(data.val, config.data, logs) : null,
+    diagnose,
     /** Resident bytes on a CPU, allocated ones on a GPU. */
-    memory: () => memoryInUse(device),
+    memory: openMemory(device),
     /** The events of a save come before the log's end, and signals are heeded to the last. */
     async close(): Promise<void> {
       await saver.close();
+      diagnose?.close(); // a save no longer copies the weights
       feed.close();
       await events.close();
       console.close();

@@ -11,7 +11,7 @@ import type { Account } from "../run/account.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
 import { batchesInAll, type BatchPlan } from "./batches.ts";
-import { choiceFor, keepsNothing, whyNotCompiled } from "./compiled_choice.ts";
+import { choiceFor, evaluatesCompiled, keepsNothing, whyNotCompiled } from "./compiled_choice.ts";
 import type { Launch } from "./launch.ts";
 import type { Compiler, Mode, Reports } from "./compiler.ts";
 import { createEma, createWeightAverage, type WeightAverage } from "./weight_average.ts";
@@ -54,6 +54,7 @@ export function openWeightUpdate(
   const ema = ordinary.averages ?? (training.ema > 0 ? createEma(arena, training.ema) : swa);
   return {
     ...{ mode, compiler, choice, zero, optimizer, scaler, ema, swa },
+    evaluation: compiler !== null && evaluatesCompiled(pass, config) ? compiler.openEvaluation(arena) : null,
     parts: partsOf(built, { optimizer, scaler, ema, swa }),
     /** Lines that are known before the first step. */
     compiling: [

@@ -9,8 +9,8 @@ import type { BatchRows } from "./loader.ts";
 /** So many batches are gathered at once, of so many bytes: they stay in the processor's cache until they are used. */
 const MOST = 32, BYTES = 256 << 10;
 
-/** Memory is made where there are so many batches, and kept where it holds some. */
-const LEAST = 16, FEW = 4;
+/** Memory is made for so many batches. An evaluation may have few of them, at each epoch's end. */
+const LEAST = 4;
 
 const ALIGN = 64;
 
@@ -120,7 +120,7 @@ function blockFor(source: Source, part: Part): Block {
     const stride = Math.ceil(rows / unitOf(one, rows)) * unitOf(one, rows);
     const wasteful = stride > Math.max(2 * rows, FEW_ROWS);
     const room = wasteful ? 0 : Math.min(MOST, Math.floor(BYTES / Math.max(1, bytes / rows * stride)));
-    const count = room < FEW ? 0 : room;
+    const count = room < LEAST ? 0 : room;
     const like = ({ dtype, shape }: Tensor) =>
       keep(uninitialised([count * stride, ...shape.slice(1)], { dtype }));
     const whole = { input: like(one.input), target: like(one.target) };

@@ -9,6 +9,9 @@ export const EVENT = 1, REWIND = 2, NOTE = 3, STEP_NUMBERS = 4;
 /** The next record is at the start of the memory. */
 const SKIP = 255;
 
+/** The reader looks at least so often, so a kill may lose this much. */
+export const POLL_MS = 50;
+
 export interface SharedRing {
   /** The size is a power of two. */
   readonly records: SharedArrayBuffer;
@@ -28,7 +31,7 @@ export const newSharedRing = (size = SIZE): SharedRing => ({
 
 export interface Pusher {
   /**
-   * Returns false without room. An `urgent` record wakes the reader; others wait for its next look, and leave
+   * Returns false without room. An `urgent` record wakes the reader, at most once in POLL_MS; others wait for its next look, and leave
    * a quarter of the room to urgent ones.
    */
   push(kind: number, text: string, urgent: boolean): boolean;
@@ -51,6 +54,14 @@ export function openPusher({ records, words: memory }: SharedRing): Pusher {
     Atomics.add(words, BELL, 1);
     Atomics.notify(words, BELL);
   };
+  let wokenAt = -Infinity;
+  /** A reader that was woken a moment ago looks by itself soon: epochs of milliseconds do not wake it one by one. */
+  const wakeNowAndThen = () => {
+    const now = performance.now();
+    if (now - wokenAt < POLL_MS) return;
+    wokenAt = now;
+    wake();
+  };
   /** -1 without room. */
   const place = (most: number, urgent: boolean) => {
     const free = size - ((head - Atomics.load(words, TAIL)) | 0) - (urgent ? 0 : size >> 2);
@@ -72,7 +83,7 @@ export function openPusher({ records, words: memory }: SharedRing): Pusher {
       const at = place(most, urgent);
       if (at < 0) return false;
       placed(at, kind, encoder.encodeInto(text, bytes.subarray(at + 4, at + most)).written);
-      if (urgent) wake();
+      if (urgent) wakeNowAndThen();
       return true;
     },
     pushWords(kind, from) {

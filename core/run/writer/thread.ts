@@ -10,6 +10,7 @@ import {
   EVENT,
   newStepNumbers,
   openPuller,
+  POLL_MS,
   REWIND,
   STEP_NUMBERS,
   takeStepEvent,
@@ -21,9 +22,6 @@ import type { ThreadScope } from "../../base/threads.ts";
 declare const self: ThreadScope;
 
 cleanConsole(); // each thread has its own console
-
-/** A kill may lose this much. */
-const POLL_MS = 50;
 
 /** Lines are joined up to this size. */
 const BATCH = 256 * 1024;
