@@ -5,7 +5,9 @@ import { openSyncNorms } from "./gradients/sync_norms.ts";
 import { type GradientStrategy, plainGradients } from "./gradients/strategy.ts";
 import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradients/virtual_shards.ts";
 import { openZero, partitionedGradients } from "./gradients/zero.ts";
-import type { Device } from "../../ffi/tensor.ts";
+import { clone, reshape } from "../../ffi/ops.ts";
+import type { Device, Tensor } from "../../ffi/tensor.ts";
+import type { Collectives } from "../ranks/collectives.ts";
 import type { StateParts } from "../checkpoint/training_state.ts";
 import type { Account } from "../run/account.ts";
 import type { Config } from "../settings/settings.ts";
@@ -88,7 +90,8 @@ export function openGradients(
     const count = training.virtual_shards, { rank, world } = team ?? { rank: 0, world: 1 };
     const combine = team ? combineOver(team.collectives, count) : alone;
     const shards = openVirtualShards({ count, rank, world, combine }, arena, buffersOf(model));
-    return shardedGradients(shards, options);
+    const sharded = shardedGradients(shards, options);
+    return team ? { ...sharded, ofFirst: ofFirst(team.collectives) } : sharded;
   }
   if (pass.seeds) pass.seeds.share = team?.rank ?? 0; // a rank's samples are its shard of the batch
   if (team === null) return plainGradients(options);
@@ -96,9 +99,19 @@ export function openGradients(
     owned: zero?.owned,
     half: distributed.reduce === "bf16",
   });
-  const overlapped = overlappedGradients(options, reducer, norms, account);
+  const overlapped = {
+    ...overlappedGradients(options, reducer, norms, account),
+    ofFirst: ofFirst(team.collectives),
+  };
   return zero ? partitionedGradients(overlapped, zero) : overlapped;
 }
+
+/** Processors differ in the last bits of sums: what ranks decide by is one rank's. */
+const ofFirst = (collectives: Collectives) => (number: Tensor): Tensor => {
+  const own = reshape(clone(number), [1]);
+  collectives.wait(collectives.broadcast(own, 0, "what the update goes by"));
+  return own;
+};
 
 /** A checkpoint saves and loads these. */
 function partsOf(
