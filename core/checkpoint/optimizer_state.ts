@@ -8,7 +8,10 @@ type Copy = (into: Tensor, data: TensorData) => void;
 
 type Kept = Pick<StateParts["optimizer"], "slots" | "numbers">;
 
-/** How torch writes a state that is of all parameters together: as the first one's. */
+/**
+ * How torch writes a state that is of all parameters together: as the first one's.
+ * @internal
+ */
 export interface JointState {
   entry(of: Kept, data: (t: Tensor) => TensorData): Map<Key, Value>;
   /** Nothing is changed before what it returns is called. A text names what is missing, or is of another model. */

@@ -294,11 +294,11 @@ function movedOptions(
   options: Options,
   { momentum, decay }: Moved = {},
 ): Options {
-  const { betas, weight_decay: before } = options;
+  const { betas, momentum: own, weight_decay: before } = options;
   return {
     ...options,
-    ...(momentum !== undefined &&
-      (Array.isArray(betas) ? { betas: [momentum, ...betas.slice(1)] } : { momentum })),
+    ...(momentum !== undefined && own !== undefined && { momentum }),
+    ...(momentum !== undefined && Array.isArray(betas) && { betas: [momentum, ...betas.slice(1)] }),
     ...(decay !== undefined && typeof before === "number" && { weight_decay: before * decay }),
   };
 }

@@ -20,6 +20,7 @@ export interface Clip {
 /**
  * Computes a step's loss again, as the closure that torch's scripts give to `step`: the same samples and random draws, and the
  * gradients of all ranks.
+ * @internal
  */
 export interface Closure {
   /** The arena has the gradients of this loss as the update begins. */
