@@ -96,6 +96,8 @@ function optimizerOf(
   const order = orderOf(groups, state, names, optimizer);
   const why = typeof order === "string"
     ? order
+    : parts.optimizer.joint
+    ? lackingJoint(parts.optimizer, state, order, groups)
     : [...optimizer.slots].map((slot) => lacking(state, order, names, slot)).find((one) => one !== null);
   if (typeof order !== "string" && why === undefined) {
     const entries = names.map((_, i) => state.get(order[i]) ?? null);
@@ -202,6 +204,23 @@ function lacking(
   const entry = state.get(order[at]);
   const has = entry instanceof Map ? [...entry.keys()].map(String).join(", ") : "nothing";
   return `${names[at]} has ${has}, and no ${slot}`;
+}
+
+/** The vectors of all parameters have those in the order of the program that wrote them. */
+function lackingJoint(
+  { joint, slots, numbers }: Adopter["parts"]["optimizer"],
+  state: Map<Key, Value>,
+  order: readonly Key[],
+  groups: readonly Value[],
+): string | undefined {
+  const ids = field(groups[0], "params");
+  const moved = !Array.isArray(ids) || order.some((id, i) => id !== ids[i]);
+  const found = moved ? "" : joint!.read(state.get(order[0]), { slots, numbers });
+  return moved
+    ? "its parameters come in another order"
+    : typeof found === "string"
+    ? `it lacks ${found}, or has it for another model`
+    : undefined;
 }
 
 function number(value: Value | undefined): Value | undefined {

@@ -2,9 +2,21 @@
 import type { Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { StateParts } from "./training_state.ts";
-import { field, tensorBytes, TensorData, type Value } from "./value.ts";
+import { field, type Key, tensorBytes, TensorData, type Value } from "./value.ts";
 
 type Copy = (into: Tensor, data: TensorData) => void;
+
+type Kept = Pick<StateParts["optimizer"], "slots" | "numbers">;
+
+/**
+ * How torch writes a state that is of all parameters together: as the first one's.
+ * @internal
+ */
+export interface JointState {
+  entry(of: Kept, data: (t: Tensor) => TensorData): Map<Key, Value>;
+  /** Nothing is changed before what it returns is called. A text names what is missing, or is of another model. */
+  read(entry: Value | undefined, into: Kept): ((copy: Copy) => void) | string;
+}
 
 /** Nothing is changed before `put`. */
 export function matchOptimizer(
@@ -30,8 +42,9 @@ export function matchOptimizer(
       `${path} has no optimizer state: start a new run with --init-from ${path}.`,
     );
   }
+  const numbers = numbersOf(groups, parts.names), { joint } = parts.optimizer;
+  if (joint) return matchJoint(parts, joint, { state, numbers, steps }, path);
   const found: [Tensor, TensorData][] = [];
-  const numbers = numbersOf(groups, parts.names);
   const put = (copy: Copy) => {
     parts.optimizer.steps = steps;
     const own = parts.optimizer.groups;
@@ -65,6 +78,37 @@ export function matchOptimizer(
     }
   });
   return { put, notice: leftOut([...state.values()], parts.optimizer, path) };
+}
+
+function matchJoint(
+  { names, optimizer }: StateParts,
+  joint: JointState,
+  { state, numbers, steps }: {
+    readonly state: Map<Key, Value>;
+    readonly numbers: readonly number[];
+    readonly steps: number;
+  },
+  path: string,
+): { put(copy: Copy): void } {
+  const inOrder = numbers.every((number, i) => number === i);
+  const put = state.size === 0
+    ? () => {}
+    : inOrder
+    ? joint.read(state.get(0), optimizer)
+    : "the same order of parameters";
+  if (typeof put !== "string") {
+    return {
+      put(copy) {
+        optimizer.steps = steps;
+        put(copy);
+      },
+    };
+  }
+  throw new UserError(
+    "checkpoint",
+    `${path}: ${optimizer.type} has one state for all ${names.length} parameters, and this one lacks ${put}, or has it for ` +
+      `another model. Weights alone: --init-from ${path}.`,
+  );
 }
 
 /** The numbers beside the slots: each group's, or of all parameters; none where the optimizer has no such. */
@@ -106,6 +150,18 @@ function numbersOf(groups: readonly Value[], names: readonly string[]): number[]
     own.forEach((name, i) => listed.set(String(name), Number(numbers[i])));
   }
   return names.map((name, i) => listed.size === 0 ? i : listed.get(name) ?? NaN);
+}
+
+/** A number, alone or in a tensor; else null. */
+export function numberOf(value: Value | undefined): number | null {
+  if (typeof value === "number") return value;
+  if (!(value instanceof TensorData) || value.numel !== 1) return null;
+  const { buffer } = tensorBytes(value).slice();
+  return value.dtype === "f32"
+    ? new Float32Array(buffer)[0]
+    : value.dtype === "f64"
+    ? new Float64Array(buffer)[0]
+    : null;
 }
 
 /** Null where the entry has no tensor of one number under this name. */

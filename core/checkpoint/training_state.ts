@@ -9,7 +9,7 @@ import { UserError } from "../base/errors.ts";
 import type { BestPlace } from "./best_files.ts";
 import { isAdapter, mergeAdapters } from "./adapters.ts";
 import { type Positions, resampledPositions } from "./positions.ts";
-import { matchOptimizer, numbersBeside } from "./optimizer_state.ts";
+import { type JointState, matchOptimizer, numbersBeside } from "./optimizer_state.ts";
 import { knownNames } from "./known_names.ts";
 import { compareStateDicts, findStateDict, type Fresh, leaveOut, withoutWrappers } from "./state_dict.ts";
 
@@ -20,7 +20,7 @@ export function toData(t: Tensor): TensorData {
 }
 
 /** PyTorch's optimizers keep their step count in a 0-dim f32 tensor. */
-function scalarData(value: number): TensorData {
+export function scalarData(value: number): TensorData {
   return new TensorData("f32", [], memoryStorage(new Uint8Array(Float32Array.of(value).buffer)));
 }
 
@@ -96,7 +96,7 @@ export interface KeptEvaluation extends BestPlace {
 }
 
 /** PyTorch's param_groups entry, but for lr and params. */
-type Options = Readonly<Record<string, number | boolean | readonly number[] | null>>;
+type Options = Readonly<Record<string, number | boolean | string | readonly number[] | null>>;
 
 export interface StateParts {
   readonly names: readonly string[];
@@ -107,6 +107,7 @@ export interface StateParts {
     /** A parameter that has no such state has a tensor without elements. */
     readonly slots: ReadonlyMap<string, readonly Tensor[]>;
     readonly numbers?: Record<string, number>;
+    readonly joint?: JointState;
     readonly options: Options;
     /** Present where parameters have settings or beginnings of their own. */
     readonly groups?: {
@@ -251,7 +252,9 @@ function optimizerTree(
 ): Value {
   const state = new Map<number, Value>(), { groups } = optimizer, all = [...names.keys()];
   const order = groups ? groups.factors.flatMap((_, g) => all.filter((i) => groups.of[i] === g)) : all;
-  if (optimizer.steps > 0 && optimizer.slots.size > 0) {
+  if (optimizer.joint) {
+    if (optimizer.steps > 0) state.set(0, optimizer.joint.entry(optimizer, data));
+  } else if (optimizer.steps > 0 && optimizer.slots.size > 0) {
     // torch.optim numbers parameters group by group.
     order.forEach((i, number) => {
       const own = [...optimizer.slots].filter(([, tensors]) => tensors[i].numel > 0);
@@ -291,11 +294,11 @@ function movedOptions(
   options: Options,
   { momentum, decay }: Moved = {},
 ): Options {
-  const { betas, weight_decay: before } = options;
+  const { betas, momentum: own, weight_decay: before } = options;
   return {
     ...options,
-    ...(momentum !== undefined &&
-      (Array.isArray(betas) ? { betas: [momentum, ...betas.slice(1)] } : { momentum })),
+    ...(momentum !== undefined && own !== undefined && { momentum }),
+    ...(momentum !== undefined && Array.isArray(betas) && { betas: [momentum, ...betas.slice(1)] }),
     ...(decay !== undefined && typeof before === "number" && { weight_decay: before * decay }),
   };
 }

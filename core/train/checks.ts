@@ -12,6 +12,7 @@ import { isExported } from "../models/exported/model.ts";
 import type { Model } from "../models/model.ts";
 import { isMade } from "../data/open/open.ts";
 import { optimizersThat, traitsOf } from "./optimizers.ts";
+import { settingsOf } from "../settings/sections/optimizer.ts";
 import { checkedDuration } from "../settings/setting.ts";
 import { checkScheduler, type Course } from "./schedules/course.ts";
 import type { Grouping } from "./trained_parameters.ts";
@@ -83,7 +84,7 @@ export function refuseCourse(
     ? `which --optimizer ${type} can't change from step to step: take ${
       optimizersThat(({ moves }) => moves === true).join(", ")
     }.`
-    : moves.momentum && type === "sgd" && momentum === 0
+    : moves.momentum && settingsOf(type).includes("momentum") && momentum === 0
     ? "and --momentum 0 has none: give one above 0."
     : null;
   if (why !== null) throw new UserError("usage", `The schedule moves the ${what}, ${why}`);

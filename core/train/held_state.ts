@@ -55,13 +55,13 @@ function asNow(
   { names, stateDict, optimizer, scaler, ema, swa }: StateParts,
   twinOf: (t: Tensor) => Tensor,
 ): StateParts {
-  const { type, steps, slots, options, numbers, groups } = optimizer;
+  const { type, steps, slots, options, numbers, groups, joint } = optimizer;
   const named = (list: StateParts["stateDict"]) => list.map(([name, t]) => [name, twinOf(t)] as const);
   return {
     names,
     stateDict: named(stateDict),
     optimizer: {
-      ...{ type, steps, options },
+      ...{ type, steps, options, joint },
       slots: new Map([...slots].map(([name, list]) => [name, list.map(twinOf)])),
       numbers: structuredClone(numbers),
       groups: groups && {

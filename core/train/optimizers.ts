@@ -10,6 +10,7 @@ import { adam } from "./optimizers/adam.ts";
 import { adamax } from "./optimizers/adamax.ts";
 import { asgd } from "./optimizers/asgd.ts";
 import type { Amp } from "./precision.ts";
+import { lbfgs } from "./optimizers/lbfgs.ts";
 import { lamb } from "./optimizers/lamb.ts";
 import { lion } from "./optimizers/lion.ts";
 import { muon } from "./optimizers/muon.ts";
@@ -40,6 +41,7 @@ const OPTIMIZERS: { readonly [T in OptimizerSettings["type"]]: OptimizerKind<T> 
   adagrad,
   adamax,
   asgd,
+  lbfgs,
   nadam,
   radam,
   rmsprop,

@@ -2,7 +2,7 @@
 // and reads nothing back from the device.
 import { noGrad } from "../../ffi/autograd.ts";
 import { add } from "../../ffi/make.ts";
-import { detach, reshape, stack } from "../../ffi/ops.ts";
+import { clone, detach, reshape, stack } from "../../ffi/ops.ts";
 import type { Readback } from "../../ffi/readback.ts";
 import { freeing, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { type ChangeGradients, clip } from "./clipping.ts";
@@ -12,7 +12,7 @@ import type { Outcome, Pass } from "./blocks.ts";
 import type { GradientStrategy, StepWatch } from "./gradients/strategy.ts";
 import type { Guard } from "./guards/spikes.ts";
 import type { Moments } from "./moments.ts";
-import type { Ema, Optimizer } from "./optimizers/optimizer.ts";
+import type { Closure, Ema, Optimizer } from "./optimizers/optimizer.ts";
 import type { LossScaler } from "./precision.ts";
 
 /** Sees the gradients that this rank updates, whole and before they are clipped. */
@@ -118,9 +118,10 @@ function takeUpdate(t: StepParts, watch: StepWatch, request: StepRequest): StepT
   return freeing(() => {
     if (seeds) seeds.step = step;
     gradients.zero();
-    const part = gradients.forwardBackward(batches.map(finished), shares, watch, passes);
+    const own = batches.map(finished);
+    const part = gradients.forwardBackward(own, shares, watch, passes);
     watch.pauses.rest();
-    const loss = gradients.reduce(part);
+    const made = gradients.reduce(part), loss = optimizer.evaluates ? clone(made) : made;
     at.reduced();
     const found = scaler && gradients.unscale(scaler);
     if (t.inspect?.due(step + 1)) t.inspect.inspect(step + 1, gradients.updated.gradients);
@@ -137,7 +138,10 @@ function takeUpdate(t: StepParts, watch: StepWatch, request: StepRequest): StepT
     at.clipped();
     t.saver.hold(); // a save may still be copying what the update changes
     at.held();
-    if (counted) optimizer.step(rate, alone ? found : null, inUpdate ? clips : null);
+    if (counted) {
+      const closure = optimizer.evaluates ? closureOf(gradients, loss, { ...request, batches: own }) : null;
+      optimizer.step(rate, alone ? found : null, inUpdate ? clips : null, closure);
+    }
     if (scaler) scaler.queueUpdate(found!);
     t.ema?.update();
     at.updated();
@@ -150,6 +154,24 @@ function takeUpdate(t: StepParts, watch: StepWatch, request: StepRequest): StepT
     };
   });
 }
+
+/** Random draws have the step's keys in each evaluation, and only the first is watched and may be aborted. */
+function closureOf(
+  gradients: GradientStrategy,
+  loss: Tensor,
+  { batches, shares, passes }: Pick<StepRequest, "batches" | "shares" | "passes">,
+): Closure {
+  return {
+    loss: loss.item(),
+    again() {
+      gradients.zero();
+      return gradients.reduce(gradients.forwardBackward(batches, shares, UNWATCHED, passes)).item();
+    },
+    read: (number) => (gradients.ofFirst?.(number) ?? number).item(),
+  };
+}
+
+const UNWATCHED: StepWatch = { pauses: UNPAUSED, observe() {} };
 
 /**
  * Follows what the device did with the last step, now that the finding is known; returns why its update was left

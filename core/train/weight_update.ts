@@ -5,7 +5,10 @@ import { openSyncNorms } from "./gradients/sync_norms.ts";
 import { type GradientStrategy, plainGradients } from "./gradients/strategy.ts";
 import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradients/virtual_shards.ts";
 import { openZero, partitionedGradients } from "./gradients/zero.ts";
-import type { Device } from "../../ffi/tensor.ts";
+import { clone, reshape } from "../../ffi/ops.ts";
+import type { Device, Tensor } from "../../ffi/tensor.ts";
+import { UserError } from "../base/errors.ts";
+import type { Collectives } from "../ranks/collectives.ts";
 import type { StateParts } from "../checkpoint/training_state.ts";
 import type { Account } from "../run/account.ts";
 import type { Config } from "../settings/settings.ts";
@@ -15,7 +18,7 @@ import { choiceFor, evaluatesCompiled, keepsNothing, whyNotCompiled } from "./co
 import type { Launch } from "./launch.ts";
 import type { Compiler, Mode, Reports } from "./compiler.ts";
 import { createEma, createWeightAverage, type WeightAverage } from "./weight_average.ts";
-import type { Ema } from "./optimizers/optimizer.ts";
+import type { Ema, Optimizer } from "./optimizers/optimizer.ts";
 import { optimizerFor } from "./parameter_groups.ts";
 import { LossScaler } from "./precision.ts";
 import type { Course } from "./schedules/course.ts";
@@ -50,6 +53,7 @@ export function openWeightUpdate(
     ? update.update(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
     : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
+  if (scaler && ordinary.evaluates) refuseScaled(ordinary);
   const swa = training.swa_start > 0 ? createWeightAverage(arena, model.root, training.swa_start) : null;
   const ema = ordinary.averages ?? (training.ema > 0 ? createEma(arena, training.ema) : swa);
   return {
@@ -89,7 +93,8 @@ export function openGradients(
     const count = training.virtual_shards, { rank, world } = team ?? { rank: 0, world: 1 };
     const combine = team ? combineOver(team.collectives, count) : alone;
     const shards = openVirtualShards({ count, rank, world, combine }, arena, buffersOf(model));
-    return shardedGradients(shards, options);
+    const sharded = shardedGradients(shards, options);
+    return team ? { ...sharded, ofFirst: ofFirst(team.collectives) } : sharded;
   }
   if (pass.seeds) pass.seeds.share = team?.rank ?? 0; // a rank's samples are its shard of the batch
   if (team === null) return plainGradients(options);
@@ -97,9 +102,27 @@ export function openGradients(
     owned: zero?.owned,
     half: distributed.reduce === "bf16",
   });
-  const overlapped = overlappedGradients(options, reducer, norms, account);
+  const overlapped = {
+    ...overlappedGradients(options, reducer, norms, account),
+    ofFirst: ofFirst(team.collectives),
+  };
   return zero ? partitionedGradients(overlapped, zero) : overlapped;
 }
+
+/** --amp auto takes it on an older GPU. */
+function refuseScaled({ type }: Pick<Optimizer, "type">): never {
+  throw new UserError(
+    "usage",
+    `--optimizer ${type} does not go together with --amp fp16, in which a step may be left out in its middle: give --amp off.`,
+  );
+}
+
+/** Processors differ in the last bits of sums: what ranks decide by is one rank's. */
+const ofFirst = (collectives: Collectives) => (number: Tensor): Tensor => {
+  const own = reshape(clone(number), [1]);
+  collectives.wait(collectives.broadcast(own, 0, "what the update goes by"));
+  return own;
+};
 
 /** A checkpoint saves and loads these. */
 function partsOf(

@@ -57,6 +57,25 @@ for (const [what, flags] of [["gpt", GPT], ["simple-convnet", CONVNET]] as const
     }));
 }
 
+Deno.test("LBFGS evaluates on 2 ranks as on one: the first losses, and with --deterministic=world the same bits", () =>
+  inTemp(async (cwd) => {
+    const mpi = openMpi(), own = (name: string) => `--set=training.optimizer.${name}`;
+    const flags = [
+      ...[...GPT, "--optimizer=lbfgs", "--lr=1", "--scheduler=constant", own("line_search_fn=strong_wolfe")],
+      ...[own("max_iter=3"), own("history_size=5")],
+    ];
+    const plain = [...flags, "--dropout=0", "--max-steps=2"];
+    await trained(cwd, "one", 1, plain, { mpi });
+    await trained(cwd, "two", 2, plain, { mpi });
+    const losses = apart(numbers(cwd, "one", ["step"]), numbers(cwd, "two", ["step"]));
+    assert(losses < 1e-4, String(losses));
+    const world = [...flags, "--deterministic=world", "--dropout=0.1", "--epochs=1"];
+    await trained(cwd, "world-one", 1, world, { mpi });
+    await trained(cwd, "world-two", 2, world, { mpi });
+    assertEquals(numbers(cwd, "world-two"), numbers(cwd, "world-one"));
+    assertEquals(pairs(tensors(cwd, "world-one"), tensors(cwd, "world-two")), []);
+  }));
+
 Deno.test("batch norm over all ranks: resnet18 on 2 ranks has the first gradient of one rank with the whole batch", () =>
   inTemp(async (cwd) => {
     const mpi = openMpi();

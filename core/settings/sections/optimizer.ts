@@ -33,6 +33,10 @@ export const OPTIMIZER_READS = {
   adagrad: ["weight_decay", "lr_decay", "initial_accumulator_value", "eps", "maximize"],
   adamax: [...BETAS, "maximize"],
   asgd: ["weight_decay", "lambd", "alpha", "t0", "maximize"],
+  lbfgs: [
+    ...["max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size"] as const,
+    ...["line_search_fn", "maximize"] as const,
+  ],
   nadam: [...BETAS, "momentum_decay", "decoupled_weight_decay", "maximize"],
   radam: [...BETAS, "decoupled_weight_decay", "maximize"],
   rmsprop: ["weight_decay", "alpha", "eps", "momentum", "centered", "maximize"],
@@ -59,6 +63,7 @@ export const OPTIMIZER_DEFAULTS: { readonly [T in OptimizerName]?: Readonly<Reco
   radam: { learning_rate: 0.001, weight_decay: 0 },
   rmsprop: { learning_rate: 0.01, weight_decay: 0, momentum: 0 },
   rprop: { learning_rate: 0.01 },
+  lbfgs: { learning_rate: 1 },
   prodigy: { learning_rate: 1, weight_decay: 0 },
   soap: { learning_rate: 0.003, beta1: 0.95, beta2: 0.95 },
 };
@@ -89,14 +94,7 @@ const readers = (setting: Own): string => namesThatRead(OPTIMIZER_READS, setting
 
 const SPARSE =
   "Its gradients are sparse, and all gradients are dense here: take adam, which does the same with them.";
-const CLOSURES =
-  "It evaluates a batch many times in a step, and a step here has one forward and one backward: take adamw, or rprop for " +
-  "gradients of all samples at once.";
-
-const NOT_HERE = {
-  ...{ SparseAdam: SPARSE, sparse_adam: SPARSE, sparseadam: SPARSE },
-  ...{ LBFGS: CLOSURES, lbfgs: CLOSURES },
-};
+const NOT_HERE = { SparseAdam: SPARSE, sparse_adam: SPARSE, sparseadam: SPARSE };
 
 export const optimizer = {
   type: choice(OPTIMIZER_NAMES, "adamw", {
@@ -104,13 +102,19 @@ export const optimizer = {
     spellings: ["optim"],
     common: true,
     aliases: ["training.optimizer"],
-    words: { adamw_torch: "adamw", adamw_torch_fused: "adamw", schedule_free_adamw: "schedule_free" },
+    words: {
+      adamw_torch: "adamw",
+      adamw_torch_fused: "adamw",
+      schedule_free_adamw: "schedule_free",
+      LBFGS: "lbfgs",
+    },
     unlike: NOT_HERE,
     orFile: { regex: /\.(ts|mts|js|mjs)$/i, says: "a TypeScript file" },
     about: {
       adafactor: "keeps the second moment of a matrix as a row and a column",
       adagrad: "rates fall with the sum of squared gradients",
       asgd: "SGD that keeps the mean of its weights as ax",
+      lbfgs: "directions from the last gradients; a step evaluates its batch several times",
       rprop: "a step for each weight, for gradients of all samples at once",
       muon: "makes the update of hidden matrices orthogonal; all other parameters have adamw",
       prodigy: "Adam that finds its rate by itself: lr scales it, and stays 1",
@@ -283,6 +287,26 @@ export const optimizer = {
   }),
   normalize_grads: bool(false, {
     help: `each update has a mean square of 1 (${readers("normalize_grads")})`,
+  }),
+  max_iter: int(20, { ...{ min: 1, max: 1e6 }, help: `most iterations of a step (${readers("max_iter")})` }),
+  max_eval: int(0, {
+    ...{ min: 0, max: 1e6, empty: "1.25 times max_iter" },
+    help: `most evaluations of the loss in a step (${readers("max_eval")})`,
+  }),
+  tolerance_grad: float(1e-7, {
+    ...{ min: 0, max: 1e6 },
+    help: `a step ends where no number of the gradient is larger (${readers("tolerance_grad")})`,
+  }),
+  tolerance_change: float(1e-9, {
+    ...{ min: 0, max: 1e6 },
+    help: `a step ends where loss or weights change by less (${readers("tolerance_change")})`,
+  }),
+  history_size: int(100, {
+    ...{ min: 1, max: 10_000 },
+    help: `changes of weights and gradients that are kept (${readers("history_size")})`,
+  }),
+  line_search_fn: choice(["none", "strong_wolfe"], "none", {
+    help: `how the length of a step is found; none takes the learning rate (${readers("line_search_fn")})`,
   }),
   d: float(1, { min: 1, max: 1e6, help: `largest root mean square of an update (${readers("d")})` }),
 };

@@ -47,6 +47,8 @@ export interface GradientStrategy {
   /** The result is 1 where a gradient is not finite on any rank, else 0, on the device. */
   unscale(scaler: LossScaler): Tensor;
   norm(): Tensor;
+  /** The first rank's, on all of them; absent where a rank is alone. */
+  ofFirst?(number: Tensor): Tensor;
 }
 
 export interface MicroBatchOptions {

@@ -7,17 +7,17 @@ import type { OptimizerKind } from "./optimizer.ts";
 const SLOTS = ["exp_avg", "exp_inf"];
 
 export const adamax: OptimizerKind<"adamax"> = {
-  traits: elementwise(SLOTS),
+  traits: { ...elementwise(SLOTS), moves: true },
   open({ beta1, beta2, eps, weight_decay, maximize }, arena) {
     const number = numbersOn(arena);
     return openElementwise(arena, {
-      ...{ type: "adamax", slots: SLOTS, maximize },
+      ...{ type: "adamax", slots: SLOTS, maximize, moves: true },
       options: { betas: [beta1, beta2], eps, weight_decay },
-      update(rate, step) {
-        const fresh = number(1 - beta1), kept = number(beta2), floor = number(eps);
-        const back = factor(-rate / (1 - beta1 ** step));
+      update(rate, step, { momentum = beta1, decay = 1 }) {
+        const fresh = number(1 - momentum), kept = number(beta2), floor = number(eps);
+        const back = factor(-rate / (1 - momentum ** step));
         return (weights, gradient, mean, largest) => {
-          const g = withDecay(gradient, weights, weight_decay);
+          const g = withDecay(gradient, weights, weight_decay * decay);
           lerp_(mean, g, fresh);
           copy_(largest, maximum(mul_(largest, kept), add(abs(g), floor)));
           addQuotient_(weights, mean, largest, back);

@@ -6,6 +6,7 @@ import { threads } from "../../../ffi/context.ts";
 import { fill_, scalar, sub, tensor } from "../../../ffi/make.ts";
 import { copy_, foreachAddcdiv_, foreachAddcmul_, narrow, neg } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Moved } from "../../checkpoint/training_state.ts";
 import type { Arena } from "../arena.ts";
 import { type Optimizer, type OptimizerSettings, type Traits, zerosAs } from "./optimizer.ts";
 
@@ -21,8 +22,10 @@ export interface Rule {
   readonly numbers?: Record<string, number>;
   /** Comes before the first step; gives what each slot begins with, where that is not 0. */
   begin?(rate: number): readonly number[];
+  /** A schedule moves its momentum and weight decay. */
+  readonly moves?: true;
   /** The numbers of a step are computed once, for all weights. */
-  update(rate: number, step: number): Update;
+  update(rate: number, step: number, moved: Moved): Update;
 }
 
 /** An update of one weight reads no other, and no rank or group needs to know of the rest. */
@@ -38,17 +41,19 @@ export const elementwise = (
 export function openElementwise(arena: Arena, rule: Rule): Optimizer {
   const vectors = rule.slots.map(() => zerosAs(arena)), views = vectors.map((slot) => arena.viewsOf(slot));
   const pieces = piecesOf(arena, vectors, views);
+  let moved: Moved = {};
   return {
     type: rule.type,
     steps: 0,
     slots: new Map(rule.slots.map((name, i) => [name, views[i]])),
     options: { ...rule.options, maximize: rule.maximize },
     ...(rule.numbers && { numbers: rule.numbers }),
+    ...(rule.moves && { move: (to: Moved) => void (moved = to) }),
     step(rate) {
       noGrad(() =>
         scope(() => {
           if (this.steps === 0) rule.begin?.(rate).forEach((value, i) => fill_(vectors[i], value));
-          const update = rule.update(rate, ++this.steps);
+          const update = rule.update(rate, ++this.steps, moved);
           for (const { weights, gradient, state } of pieces) {
             scope(() => update(weights, rule.maximize ? neg(gradient()) : gradient(), ...state));
           }

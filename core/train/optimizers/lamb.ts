@@ -11,6 +11,7 @@ export const lamb: OptimizerKind<"lamb"> = {
     perElement: false,
     shardable: "which needs the norm of each whole parameter",
     bytesPerWeight: () => 8,
+    moves: true,
     compiled: null,
   },
   open(s, arena) {
@@ -20,16 +21,21 @@ export const lamb: OptimizerKind<"lamb"> = {
     // Views without a graph: the parameters themselves may not be changed now.
     const weights = arena.viewsOf(flat), directions = arena.viewsOf(direction);
     const c = (value: number) => constant(value, "f32", device);
-    const { beta1, beta2, weight_decay, eps } = s;
+    const { beta2, eps } = s;
+    let { beta1, weight_decay } = s;
     return {
       type: "lamb",
       steps: 0,
       slots: slotsOf(this.traits, arena.viewsOf(first), arena.viewsOf(second)),
       options: { betas: [beta1, beta2], eps, weight_decay },
+      move({ momentum = s.beta1, decay = 1 }) {
+        beta1 = momentum;
+        weight_decay = s.weight_decay * decay;
+      },
       step(lr) {
         const t = ++this.steps;
         scope(() => {
-          lerp_(first, gradient, c(1 - beta1));
+          lerp_(first, gradient, scalar(1 - beta1, "f32", device));
           lerp_(second, square(gradient), c(1 - beta2));
           const firstHat = div(first, scalar(1 - beta1 ** t, "f32", device));
           const secondHat = div(second, scalar(1 - beta2 ** t, "f32", device));

@@ -11,6 +11,7 @@ export const lion: OptimizerKind<"lion"> = {
     wholeGradient: false,
     perElement: true,
     shardable: true,
+    moves: true,
     bytesPerWeight: () => 4,
     compiled: null,
   },
@@ -18,17 +19,22 @@ export const lion: OptimizerKind<"lion"> = {
     const { parameters, flat } = arena, { device } = flat;
     const momenta = arena.viewsOf(zerosAs(arena));
     const { beta1, lion_beta2: beta2, weight_decay } = s;
-    const towards = constant(1 - beta1, "f32", device), kept = constant(1 - beta2, "f32", device);
+    let towards = constant(1 - beta1, "f32", device), decay = weight_decay;
+    const kept = constant(1 - beta2, "f32", device);
     return {
       type: "lion",
       steps: 0,
       slots: slotsOf(this.traits, momenta),
       options: { betas: [beta1, beta2], weight_decay },
+      move({ momentum = beta1, decay: factor = 1 }) {
+        towards = constant(1 - momentum, "f32", device);
+        decay = weight_decay * factor;
+      },
       step(lr) {
         this.steps++;
         noGrad(() =>
           scope(() => {
-            const shrunk = scalar(1 - lr * weight_decay, "f32", device);
+            const shrunk = scalar(1 - lr * decay, "f32", device);
             for (let i = 0; i < parameters.length; i++) {
               const p = parameters[i], gradient = arena.gradients[i];
               scope(() =>

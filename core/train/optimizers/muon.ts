@@ -54,11 +54,13 @@ export const muon: OptimizerKind<"muon"> = {
     perElement: false,
     shardable: "which makes whole matrices orthogonal",
     bytesPerWeight: () => 4, // most of a model is in the hidden matrices, which have the momentum alone
+    moves: true,
     compiled: null,
   },
   open(s, arena, root) {
     const { parameters, flat } = arena, { device } = flat, within = device === "cpu" ? "f32" : "bf16";
-    const { beta1, beta2, eps, weight_decay: decay, muon_momentum: momentum } = s;
+    const { beta2, eps } = s;
+    let { beta1, weight_decay: decay, muon_momentum: momentum } = s;
     const hidden = hiddenMatrices(parameters, root);
     const nothing = keep(zeros([0], { device }));
     const slot = (of: (p: Tensor) => boolean) =>
@@ -69,7 +71,6 @@ export const muon: OptimizerKind<"muon"> = {
     const among = (all: readonly Tensor[]) => others.map((i) => all[i]);
     const count = keep(zeros([], { device })), counts = others.map(() => count);
     const [own, firsts, seconds] = [parameters, first, second].map(among);
-    const fresh = constant(1 - momentum, "f32", device), ahead = constant(momentum, "f32", device);
     let steps = 0;
     return {
       type: "muon",
@@ -81,6 +82,11 @@ export const muon: OptimizerKind<"muon"> = {
       },
       slots: slotsOf(this.traits, momenta, first, second),
       options: { momentum, nesterov: true, betas: [beta1, beta2], eps, weight_decay: decay },
+      move({ momentum: moved, decay: factor = 1 }) {
+        momentum = moved ?? s.muon_momentum;
+        beta1 = moved ?? s.beta1;
+        decay = s.weight_decay * factor;
+      },
       step(lr) {
         fill_(count, ++steps);
         if (own.length > 0) {
@@ -98,7 +104,8 @@ export const muon: OptimizerKind<"muon"> = {
         }
         noGrad(() =>
           scope(() => {
-            const shrunk = scalar(1 - lr * decay, "f32", device);
+            const [shrunk, fresh, ahead] = [1 - lr * decay, 1 - momentum, momentum]
+              .map((value) => scalar(value, "f32", device));
             parameters.forEach((p, i) => {
               if (!hidden.has(p)) return;
               const gradient = arena.gradients[i];

@@ -2,6 +2,7 @@
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { longLivedZeros } from "../../../ffi/make.ts";
 import type { Module } from "../../models/nn/module.ts";
+import type { JointState } from "../../checkpoint/optimizer_state.ts";
 import type { Moved } from "../../checkpoint/training_state.ts";
 import type { OPTIMIZER_READS } from "../../settings/sections/optimizer.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -16,6 +17,20 @@ export interface Clip {
   readonly limit: number;
 }
 
+/**
+ * Computes a step's loss again, as the closure that torch's scripts give to `step`: the same samples and random draws, and the
+ * gradients of all ranks.
+ * @internal
+ */
+export interface Closure {
+  /** The arena has the gradients of this loss as the update begins. */
+  readonly loss: number;
+  /** With the weights as they are now: the loss, and gradients in the arena. The scope around it has their tensors. */
+  again(): number;
+  /** Ranks decide by the first one's number, so that where one of them evaluates again, all do. */
+  read(number: Tensor): number;
+}
+
 /** Changes weights by their gradients. */
 export interface Optimizer {
   /** As training.optimizer.type names it. */
@@ -24,7 +39,9 @@ export interface Optimizer {
    * Updates the parameters from the gradient arena. `found` is for an optimizer with `onDevice`: where it is 1 on
    * the device, because a gradient is not finite, the device leaves the step out.
    */
-  step(learningRate: number, found?: Tensor | null, clip?: Clip | null): void;
+  step(learningRate: number, found?: Tensor | null, clip?: Clip | null, closure?: Closure | null): void;
+  /** Its step evaluates the batch again and is given a closure. */
+  readonly evaluates?: true;
   /** From the next step on its momentum and weight decay are these; absent where its update has them as they were. */
   move?(to: Moved): void;
   /** The update clips the gradient itself. */
@@ -33,8 +50,10 @@ export interface Optimizer {
   readonly onDevice?: DeviceUpdate;
   /** Steps taken: bias correction counts them. */
   steps: number;
-  /** Per-parameter state by PyTorch's names (exp_avg, momentum_buffer, ...), in the arena's order. */
+  /** Per-parameter state by PyTorch's names (exp_avg, momentum_buffer, ...), in the arena's order, unless it is `joint`. */
   readonly slots: ReadonlyMap<string, readonly Tensor[]>;
+  /** Present where slots and numbers are of all parameters together. */
+  readonly joint?: JointState;
   /**
    * State beside the slots that is the same for all parameters, by PyTorch's names: in a checkpoint each parameter has it as f32,
    * or the group, where `options` has such a name.
@@ -49,7 +68,7 @@ export interface Optimizer {
   /** Counts one more step, which somebody else takes; returns how many there are then. */
   advance?(): number;
   /** PyTorch's param_groups entry, but for lr and params. */
-  readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
+  readonly options: Readonly<Record<string, number | boolean | string | readonly number[] | null>>;
 }
 
 /**

@@ -14,13 +14,15 @@ export const prodigy: OptimizerKind<"prodigy"> = {
     perElement: false,
     shardable: "which measures one distance over all weights",
     bytesPerWeight: ({ beta1 }) => beta1 > 0 ? 16 : 12,
+    moves: true,
     compiled: null,
   },
   open(settings, arena) {
     const { parameters } = arena, number = numbersOn(arena);
-    const { beta1, beta2, eps, weight_decay, decouple, use_bias_correction, safeguard_warmup } = settings;
+    let { beta1, weight_decay } = settings;
+    const { beta2, eps, decouple, use_bias_correction, safeguard_warmup } = settings;
     const { d0, d_coef } = settings, beta3 = settings.beta3 || Math.sqrt(beta2);
-    const growth = settings.growth_rate || Infinity, coupled = decouple ? 0 : weight_decay;
+    const growth = settings.growth_rate || Infinity, coupled = () => decouple ? 0 : weight_decay;
     const vectors = Array.from({ length: beta1 > 0 ? 4 : 3 }, () => arena.viewsOf(zerosAs(arena)));
     // PyTorch's class keeps these two as vectors.
     for (const at of [1, 2]) vectors[at] = vectors[at].map((t) => keep(scope(() => view(t, [-1]))));
@@ -37,7 +39,7 @@ export const prodigy: OptimizerKind<"prodigy"> = {
       let upper = 0, lower = 0;
       parameters.forEach((p, i) =>
         scope(() => {
-          const g = withDecay(arena.gradients[i], p, coupled), vector = reshape(g, [-1]);
+          const g = withDecay(arena.gradients[i], p, coupled()), vector = reshape(g, [-1]);
           upper += seen * dlr * dot(vector, sub(starts[i], view(p, [-1]))).item();
           if (means) descend_(mul_(means[i], mean), g, -d * (1 - beta1));
           addProduct_(mul_(squares[i], kept), g, g, fresh);
@@ -60,7 +62,7 @@ export const prodigy: OptimizerKind<"prodigy"> = {
       const floor = number(numbers.d * eps), back = factor(means ? -dlr : -dlr * numbers.d);
       parameters.forEach((p, i) =>
         scope(() => {
-          const direction = means?.[i] ?? withDecay(arena.gradients[i], p, coupled);
+          const direction = means?.[i] ?? withDecay(arena.gradients[i], p, coupled());
           const under = add(sqrt(squares[i]), floor);
           if (decouple && weight_decay !== 0) descend_(p, p, weight_decay * dlr);
           addQuotient_(p, direction, under, back);
@@ -77,16 +79,20 @@ export const prodigy: OptimizerKind<"prodigy"> = {
         const { d, d_max, d_numerator } = numbers;
         return {
           ...{
-            betas: [beta1, beta2],
+            betas: [settings.beta1, beta2],
             beta3: settings.beta3 || null,
             eps,
-            weight_decay,
+            weight_decay: settings.weight_decay,
             decouple,
             use_bias_correction,
           },
           ...{ safeguard_warmup, d0, d_coef, growth_rate: growth, fsdp_in_use: false, slice_p: 1 },
           ...{ d, d_max, d_numerator, k: this.steps },
         };
+      },
+      move({ momentum = settings.beta1, decay = 1 }) {
+        beta1 = momentum;
+        weight_decay = settings.weight_decay * decay;
       },
       step(lr) {
         if (lr === 0) return; // as PyTorch's class: nothing is learnt from such a step

@@ -18,25 +18,25 @@ const SLOTS = ["exp_avg", "exp_avg_sq"];
 const KNOWN = 5;
 
 export const radam: OptimizerKind<"radam"> = {
-  traits: elementwise(SLOTS),
+  traits: { ...elementwise(SLOTS), moves: true },
   open({ beta1, beta2, eps, weight_decay, decoupled_weight_decay, maximize }, arena) {
-    const number = numbersOn(arena), coupled = decoupled_weight_decay ? 0 : weight_decay;
-    const longest = 2 / (1 - beta2) - 1;
+    const number = numbersOn(arena), longest = 2 / (1 - beta2) - 1;
     return openElementwise(arena, {
-      ...{ type: "radam", slots: SLOTS, maximize },
+      ...{ type: "radam", slots: SLOTS, maximize, moves: true },
       options: { betas: [beta1, beta2], eps, weight_decay, decoupled_weight_decay },
-      update(rate, step) {
-        const shrunk = number(1 - rate * weight_decay), fresh = number(1 - beta1), kept = number(beta2);
+      update(rate, step, { momentum = beta1, decay: factorOfDecay = 1 }) {
+        const decay = weight_decay * factorOfDecay, coupled = decoupled_weight_decay ? 0 : decay;
+        const shrunk = number(1 - rate * decay), fresh = number(1 - momentum), kept = number(beta2);
         const square = factor(1 - beta2), floor = number(eps), by = number(rate);
         const left = 1 - beta2 ** step,
-          correction = number(1 - beta1 ** step),
+          correction = number(1 - momentum ** step),
           root = number(Math.sqrt(left));
         const length = longest - 2 * step * beta2 ** step / left;
         const rectified = length <= KNOWN ? null : number(Math.sqrt(
           (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length),
         ));
         return (weights, gradient, mean, squares) => {
-          if (decoupled_weight_decay && weight_decay !== 0) mul_(weights, shrunk);
+          if (decoupled_weight_decay && decay !== 0) mul_(weights, shrunk);
           const g = withDecay(gradient, weights, coupled);
           lerp_(mean, g, fresh);
           addProduct_(mul_(squares, kept), g, g, square);

@@ -39,11 +39,13 @@ export const soap: OptimizerKind<"soap"> = {
     perElement: false,
     shardable: "which turns whole parameters",
     bytesPerWeight: () => 24, // a square matrix has four as large beside its two moments
+    moves: true,
     compiled: null,
   },
   open(settings, arena) {
     const { parameters } = arena, { device } = arena.flat, number = numbersOn(arena);
-    const { beta1, beta2, eps, weight_decay: decay, normalize_grads, shampoo_beta } = settings;
+    const { beta2, eps, normalize_grads, shampoo_beta } = settings;
+    let { beta1, weight_decay: decay } = settings;
     const { precondition_frequency: every, max_precond_dim: longest } = settings;
     const means = arena.viewsOf(zerosAs(arena)), squares = arena.viewsOf(zerosAs(arena));
     const bases = new Bases(arena, longest, shampoo_beta < 0 ? beta2 : shampoo_beta);
@@ -81,6 +83,10 @@ export const soap: OptimizerKind<"soap"> = {
           normalize_grads,
           correct_bias: true,
         },
+      },
+      move({ momentum = settings.beta1, decay: factor = 1 }) {
+        beta1 = momentum;
+        decay = settings.weight_decay * factor;
       },
       step(lr) {
         const step = this.steps++; // the first gradient makes the bases alone

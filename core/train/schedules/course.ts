@@ -6,6 +6,7 @@ import type { Cursor, Moved, Plateau } from "../../checkpoint/training_state.ts"
 import type { Facts } from "../../models/model.ts";
 import { monitorOf } from "../../run/best.ts";
 import { isWritten } from "../../settings/sections/schedule.ts";
+import { settingsOf } from "../../settings/sections/optimizer.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { BatchPlan } from "../batches.ts";
 import {
@@ -184,8 +185,10 @@ function openRates(stretches: readonly Stretch[]): Course["within"] {
 }
 
 /** A stretch without a momentum of its own has the optimizer's. */
-const ownMomentum = ({ type, momentum, beta1 }: Config["training"]["optimizer"]): number =>
-  type === "sgd" ? momentum : beta1;
+function ownMomentum({ type, momentum, muon_momentum, beta1 }: Config["training"]["optimizer"]): number {
+  const read = settingsOf(type);
+  return read.includes("muon_momentum") ? muon_momentum : read.includes("momentum") ? momentum : beta1;
+}
 
 /** DINO's: a cosine over the whole run. The factor of the weight decay. */
 const decayAt = (from: number, to: number, tick: number, total: number): number =>

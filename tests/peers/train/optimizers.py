@@ -32,12 +32,14 @@ def answer(case):
         optimizer = make(model.parameters(), lr=1, **{**fused, **case["options"]})
     losses = []
     for rate in case["rates"]:
-        optimizer.zero_grad()
-        loss = F.mse_loss(model(x), y)
-        loss.backward()
+        def closure():
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            return loss
+
         optimizer.param_groups[0].update(lr=rate, **(case["moved"][len(losses)] if "moved" in case else {}))
-        optimizer.step()
-        losses.append(loss.item())
+        losses.append(optimizer.step(closure).item())
     if "save" in case:
         torch.save({"epoch": 0, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, case["save"])
     return {"losses": losses, "weights": [show(t) for t in model.state_dict().values()]}

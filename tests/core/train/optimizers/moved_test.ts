@@ -1,5 +1,5 @@
 // Momentum and weight decay that a schedule moves, against torch.optim with other numbers in its group at each step.
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { mlp } from "../../../../core/models/zoo/mlp.ts";
 import { OPTIMIZER_READS } from "../../../../core/settings/sections/optimizer.ts";
 import { createOptimizer, optimizersThat } from "../../../../core/train/optimizers.ts";
@@ -10,30 +10,43 @@ import { peer } from "../peer.ts";
 import { open, rig, rows, run, settings, weights } from "../rig.ts";
 
 open();
-const STEPS = 60;
+const STEPS = 200;
 const momenta = Array.from({ length: STEPS }, (_, i) => 0.95 - 0.1 * Math.abs((i % 20) / 10 - 1));
 const decays = Array.from({ length: STEPS }, (_, i) => 1 + i / 10);
-const rates = Array.from({ length: STEPS }, (_, i) => 0.01 * (1 + (i % 3) / 10));
+const ratesOf = (lr = 0.01) => Array.from({ length: STEPS }, (_, i) => lr * (1 + (i % 3) / 10));
 
-const CASES = [
+interface Case {
+  readonly type: string;
+  readonly options: { readonly weight_decay: number; readonly [name: string]: number | boolean };
+  readonly lr?: number;
+}
+
+const CASES: readonly Case[] = [
   { type: "SGD", options: { momentum: 0.9, weight_decay: 0.02 } },
   { type: "SGD", options: { momentum: 0.9, nesterov: true, weight_decay: 0.02 } },
   { type: "AdamW", options: { weight_decay: 0.02 } },
   { type: "Adam", options: { weight_decay: 0.02, amsgrad: true } },
-] as const;
+  { type: "AdamW", options: { weight_decay: 0.02, fused: false } },
+  { type: "RMSprop", options: { momentum: 0.9, weight_decay: 0.02 }, lr: 1e-4 },
+  { type: "RMSprop", options: { momentum: 0.9, weight_decay: 0.02, centered: true }, lr: 1e-4 },
+  { type: "NAdam", options: { weight_decay: 0.02 } },
+  { type: "NAdam", options: { weight_decay: 0.02, decoupled_weight_decay: true } },
+  { type: "RAdam", options: { weight_decay: 0.02 } },
+  { type: "Adamax", options: { weight_decay: 0.02 } },
+];
 
 Deno.test("momentum and weight decay that move have torch's bits", async () => {
   const theirs = await peer<{ losses: number[]; weights: string[] }[]>(
     "optimizers.py",
-    CASES.map(({ type, options }) => ({
-      ...{ type, options, rates },
+    CASES.map(({ type, options, lr }) => ({
+      ...{ type, options, rates: ratesOf(lr) },
       moved: momenta.map((momentum, i) => ({
-        ...(type === "SGD" ? { momentum } : { betas: [momentum, 0.999] }),
+        ...("momentum" in options ? { momentum } : { betas: [momentum, 0.999] }),
         weight_decay: options.weight_decay * decays[i],
       })),
     })),
   );
-  for (const [i, { type, options }] of CASES.entries()) {
+  for (const [i, { type, options, lr }] of CASES.entries()) {
     const given = Object.entries(options).flatMap((
       [name, value],
     ) => ["--set", `training.optimizer.${name}=${value}`]);
@@ -42,7 +55,7 @@ Deno.test("momentum and weight decay that move have torch's bits", async () => {
     const made = rig(model, rows, { flags: ["--optimizer", type.toLowerCase(), ...given] });
     manualSeed(2n);
     const batch = { input: randn([32, 7]), target: randn([32, 1]) };
-    const losses = rates.map((lr, number) => {
+    const losses = ratesOf(lr).map((lr, number) => {
       made.step.optimizer.move!({ momentum: momenta[number], decay: decays[number] });
       return run(made, [batch], { number, lr }).loss;
     });
@@ -53,10 +66,36 @@ Deno.test("momentum and weight decay that move have torch's bits", async () => {
 
 Deno.test("an optimizer moves its momentum where its trait says so", () => {
   const able = optimizersThat(({ moves }) => moves === true);
-  assertEquals(able, ["adamw", "adam", "sgd"]);
+  assert(
+    ["adamw", "sgd", "rmsprop", "nadam", "radam", "adamax", "muon"].every((type) => able.includes(type)),
+  );
   for (const type of Object.keys(OPTIMIZER_READS) as OptimizerSettings["type"][]) {
     const model = mlp({ inputs: 7, hidden: 8, layers: 1, outputs: 1 }), { arena } = rig(model, rows);
     const given = { ...settings().training.optimizer, type };
     assertEquals(createOptimizer(given, arena, model.root).move !== undefined, able.includes(type), type);
   }
 });
+
+for (const type of optimizersThat(({ moves }) => moves === true)) {
+  Deno.test(`${type} with moved numbers takes the steps of one that was opened with them`, async () => {
+    const decay = 0.02, reads = OPTIMIZER_READS[type as keyof typeof OPTIMIZER_READS] as readonly string[];
+    const taken = (momentum: number, share: number, moves: boolean) => {
+      manualSeed(1n);
+      const names = ["momentum", "muon_momentum", "beta1"].filter((name) => reads.includes(name));
+      const flags = [...names.map((name) => `${name}=${momentum}`), `weight_decay=${decay * share}`]
+        .flatMap((text) => ["--set", `training.optimizer.${text}`]);
+      const model = mlp({ inputs: 7, hidden: 9, layers: 3, outputs: 1 });
+      const made = rig(model, rows, { flags: ["--optimizer", type, ...flags] });
+      manualSeed(2n);
+      const batch = { input: randn([32, 7]), target: randn([32, 1]) };
+      for (let number = 0; number < 4; number++) {
+        if (moves) made.step.optimizer.move!({ momentum: 0.7, decay: 2 });
+        run(made, [batch], { number, lr: 0.01 });
+      }
+      return weights(made);
+    };
+    const moved = await taken(0.9, 1, true);
+    assertEquals(moved, await taken(0.7, 2, false));
+    assert(JSON.stringify(moved) !== JSON.stringify(await taken(0.9, 1, false)));
+  });
+}

@@ -23,7 +23,7 @@ interface Case {
   /** The class in torch.optim, its learning rate and its arguments. */
   readonly type: string;
   readonly lr?: number;
-  readonly options: Readonly<Record<string, number | boolean | readonly number[]>>;
+  readonly options: Readonly<Record<string, number | boolean | string | readonly number[]>>;
 }
 
 const CASES: readonly Case[] = [
@@ -58,6 +58,11 @@ const CASES: readonly Case[] = [
   { type: "ASGD", options: {} },
   { type: "ASGD", options: { lambd: 0.01, alpha: 0.5, t0: 20, weight_decay: 0.1 } },
   { type: "ASGD", options: { maximize: true }, lr: 1e-4 },
+  { type: "LBFGS", options: {}, lr: 0.5 },
+  { type: "LBFGS", options: { max_iter: 4, history_size: 3, tolerance_change: 1e-5 }, lr: 0.3 },
+  { type: "LBFGS", options: { line_search_fn: "strong_wolfe", max_iter: 2, history_size: 5 }, lr: 1 },
+  { type: "LBFGS", options: { line_search_fn: "strong_wolfe", max_eval: 7 }, lr: 30 },
+  { type: "LBFGS", options: { maximize: true, max_iter: 1 }, lr: 1e-5 },
   { type: "NAdam", options: {} },
   { type: "NAdam", options: { betas: [0.8, 0.99], eps: 1e-6, momentum_decay: 0.01, weight_decay: 0.1 } },
   { type: "NAdam", options: { weight_decay: 0.1, decoupled_weight_decay: true } },

@@ -341,7 +341,7 @@ Deno.test("what a run can't follow is refused: no evaluations, and no momentum t
   );
   assertSentence(
     "core/train/schedules/course: no momentum",
-    refused("onecycle()", { moving: false }, "--optimizer", "lion"),
+    refused("onecycle()", { moving: false }, "--optimizer", "adagrad"),
   );
   assertSentence("core/train/schedules/course: momentum 0", refused("onecycle()", {}, "--momentum", "0"));
 });

@@ -74,7 +74,7 @@ Deno.test(
     for (
       const flags of [["--scheduler=plateau", "--eval-interval=0"], [
         "--scheduler=onecycle()",
-        "--optimizer=lion",
+        "--optimizer=adagrad",
       ]]
     ) {
       await assertRejects(() => started(folder, [...SMALL, ...flags], () => {}), UserError);
