@@ -92,7 +92,7 @@ export const angles = (otherwise?: readonly number[], lengths: readonly number[]
     if (!isNumbers(value) || !lengths.includes(value.length)) return undefined;
     return value.every((one, i) => i % 2 === 0 || one >= value[i - 1]) ? value : undefined;
   },
-  says: "degrees: a number n for -n to n, or the least and the most, such as (-10, 30)",
+  says: "degrees: a number n, 0 or more, for -n to n, or the least and the most, such as (-10, 30)",
   otherwise,
 });
 
