@@ -115,12 +115,12 @@ export function crossEntropy(
 }
 
 /** Classes that only the model has get shares of 0. */
-function widened(target: Tensor, output: Tensor): Tensor {
+export function widened(target: Tensor, output: Tensor): Tensor {
   const more = output.shape[1] - target.shape[1];
   return more > 0 ? cat([target, zeros([target.shape[0], more], target)], 1) : target;
 }
 
-const ignoredAmongShares = (ignored: number) =>
+export const ignoredAmongShares = (ignored: number) =>
   new UserError(
     "usage",
     `training.ignore_index ${ignored} names a class label, and --mixup, --cutmix and --one-hot make shares of all ` +

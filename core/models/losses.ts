@@ -1,6 +1,7 @@
 // PyTorch's losses, each the mean over the valid items of one micro-batch. A step weights these means with their shares of its
 // items, which is exact for any split: a loss that is no mean over items has no place here.
-import { narrow } from "../../ffi/ops.ts";
+import { constant } from "../../ffi/make.ts";
+import { gt, narrow, toDtype } from "../../ffi/ops.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { isExpression, isOfClasses, type LossTerm, lossTerms, type NamedLoss } from "../settings/losses.ts";
 import { numbersIn } from "../settings/arguments.ts";
@@ -10,6 +11,7 @@ import type { Value } from "../base/calls.ts";
 import { isCode, userFile } from "./user/file.ts";
 import { userLoss } from "./user/made.ts";
 import { type ClassWeights, classWeights, dice, focal } from "./class_losses.ts";
+import { bceOfClasses } from "./class_bce.ts";
 import { crossEntropy } from "./cross_entropy.ts";
 import { crps, quantile } from "./distribution_losses.ts";
 import { multilabelMargin, multilabelSoftMargin, multiMargin, perTarget } from "./margin_losses.ts";
@@ -172,12 +174,18 @@ function namedLoss(term: LossTerm, settings: Settings, facts: Facts, points: Poi
     case "multilabel_soft_margin":
       return multilabelSoftMargin(facts, numbers("weight"));
     case "bce": {
-      const given = numbers("pos_weight"), count = facts.task === "regression" ? facts.outputs : 1;
+      const given = numbers("pos_weight");
+      const count = facts.task === "regression" || facts.outputs > 2 ? facts.outputs : 1;
       const compare = binaryCrossEntropy(given && perTarget("pos_weight of bce", given, count));
       const about = { name, outputs: facts.outputs }, ofShares = flag("logits", true) === false;
+      const threshold = term.values.get("target_threshold") as number | undefined ?? null;
+      if (facts.task === "regression" && threshold !== null) throw thresholdOfNumbers();
       if (facts.task !== "regression") {
         if (ofShares) throw sharesOfTwo();
-        return ofTwoClasses(ofNumbers(classed, compare, points));
+        const of = number("label_smoothing", settings.label_smoothing);
+        return facts.outputs > 2
+          ? bceOfClasses(facts, { compare, smoothing: of, threshold, ignored })
+          : ofTwoClasses(ofNumbers(classed, compare, points), threshold);
       }
       const ofProbabilities = ofNumbers(about, crossEntropyOfProbabilities, points);
       if (ofShares && given) throw weightedShares();
@@ -202,6 +210,12 @@ const sharesOfTwo = () =>
     "usage",
     "bce(logits=false) takes probabilities of numbers, and this data has two classes: leave logits=false out. A graph that " +
       "ends in sigmoid is taken before it.",
+  );
+
+const thresholdOfNumbers = () =>
+  new UserError(
+    "usage",
+    "target_threshold of bce makes 0 or 1 of shares of classes, and the targets here are numbers: leave it out.",
   );
 
 const weightedShares = () =>
@@ -258,10 +272,11 @@ function checkTask(name: NamedLoss, { task, outputs }: Facts): void {
         "--loss cross_entropy or focal.",
     );
   }
-  if (name === "bce" && !numbers && (task === "language" || outputs > 2)) {
+  if (name === "bce" && (task === "language" || task === "segmentation" && outputs > 2)) {
     throw new UserError(
       "usage",
-      `the loss bce needs two classes, and this data has ${outputs}: use --loss cross_entropy.`,
+      `the loss bce takes a pixel of two classes or a class of each sample, and this data has ${outputs} for each ` +
+        `${task === "language" ? "token" : "pixel"}: use --loss cross_entropy.`,
     );
   }
   if (!ofClasses && name !== "bce" && !numbers) {
@@ -274,11 +289,16 @@ function checkTask(name: NamedLoss, { task, outputs }: Facts): void {
 }
 
 /** The one logit stands for the second's share of two classes, [N, 2]. */
-function ofTwoClasses(loss: Loss): Loss {
+function ofTwoClasses(loss: Loss, threshold: number | null): Loss {
   const pair = (target: Tensor) => isSoft(target) && target.shape[1] === 2;
   return {
     ...loss,
-    apply: (output, target) => loss.apply(output, pair(target) ? narrow(target, 1, 1, 1) : target),
+    apply(output, target) {
+      if (!pair(target)) return loss.apply(output, target);
+      const share = narrow(target, 1, 1, 1);
+      if (threshold === null) return loss.apply(output, share);
+      return loss.apply(output, toDtype(gt(share, constant(threshold, "f32", share.device)), "f32"));
+    },
     validCount: (target) => pair(target) ? target.shape[0] : loss.validCount(target),
   };
 }

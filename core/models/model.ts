@@ -46,6 +46,16 @@ export interface Facts {
   readonly upscale?: number;
   /** Targets may have missing points, which are NaN, or training.ignore_index in maps of classes. */
   readonly missing?: boolean;
+  /**
+   * Tokens are hidden, and the targets are those (masked_language): a model may look at both sides of each.
+   * @internal
+   */
+  readonly masked?: boolean;
+  /**
+   * Texts shorter than a window are filled with this token.
+   * @internal
+   */
+  readonly padding?: number;
 }
 
 /** A column of the data that the input is made of. */

@@ -36,7 +36,7 @@ import { inOutputShape } from "./targets.ts";
 import { meanOverValid, onlyValid, type Points } from "./valid_points.ts";
 
 /** `weight` is null where all points count; it is 0 where one does not. */
-type Compare = (output: Tensor, target: Tensor, reduction: number, weight: Tensor | null) => Tensor;
+export type Compare = (output: Tensor, target: Tensor, reduction: number, weight: Tensor | null) => Tensor;
 
 type About = Pick<Loss, "name" | "outputs" | "like" | "ignored">;
 

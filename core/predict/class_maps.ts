@@ -41,7 +41,7 @@ export function writeClassMaps(folder: string, columns: readonly PredictionColum
   const paths = texts(0, samples), root = commonFolder(paths);
   paths.forEach((path, i) => {
     const values = Uint8Array.from(label.read(i, 1));
-    const map = inOwnSize({ values, height, width }, sizeOf(path, buffer));
+    const map = inOwnSize({ values, height, width }, sizeOf(path, buffer), label.whole === true);
     const to = join(folder, relative(root, path).replace(/\.\w+$/, "") + ".png");
     writing(to, () => Deno.mkdirSync(dirname(to), { recursive: true }));
     writeAtomically(to, (file) => writeAll(file, encodeClassPng(map)));
@@ -69,10 +69,14 @@ function sizeOf(path: string, buffer: ReturnType<typeof openReusedBuffer>): Size
   }
 }
 
-/** A map that was only made smaller has the nearest of its classes at each of the image's pixels; a part of one stays as it is. */
-function inOwnSize(map: Size & { readonly values: Uint8Array }, own: Size | null): typeof map {
-  const isWhole = own &&
-    Math.abs(own.height * map.width - own.width * map.height) <= Math.max(own.height, own.width);
+/** A map of a whole image has the nearest of its classes at each of the image's pixels; a part of one stays as it is. */
+function inOwnSize(
+  map: Size & { readonly values: Uint8Array },
+  own: Size | null,
+  whole: boolean,
+): typeof map {
+  const isWhole = own && (whole ||
+    Math.abs(own.height * map.width - own.width * map.height) <= Math.max(own.height, own.width));
   if (!isWhole || own.height === map.height && own.width === map.width) return map;
   const { height, width } = own, values = new Uint8Array(height * width);
   for (let y = 0; y < height; y++) {

@@ -15,6 +15,8 @@ export interface PredictionColumn {
   read(from: number, count: number): Int32Array | Float32Array;
   /** Tables of text have these in place of the numbers. */
   texts?(from: number, count: number): readonly string[];
+  /** Each row is of a whole image, which may have another size. */
+  readonly whole?: boolean;
 }
 
 export const elementsOf = ({ shape }: Pick<PredictionColumn, "shape">): number =>

@@ -5,6 +5,7 @@ import type { CheckpointFile } from "../checkpoint/open.ts";
 import { judgedWeights, loadWeights } from "../checkpoint/training_state.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import { weightsOf } from "../checkpoint/weights.ts";
+import { listOf } from "../data/augment/list.ts";
 import { CONTEXT } from "../data/synthetic/synthetic.ts";
 import { openTokenizer, tokenizerBeside, tokenizerMark } from "../data/text/open.ts";
 import { BYTE_TOKENIZER, PLAIN_BYTES, type Tokenizer } from "../data/text/tokenizer.ts";
@@ -31,6 +32,13 @@ export function openLanguageModel(
 /** gpt remembers what it has read of a text; other models read all of it for each token. */
 function decoderOf({ root, path }: CheckpointFile, config: Config, device: Device): Decoder {
   const { model } = config;
+  if (listOf(config.data.augment)?.masked) {
+    throw new UserError(
+      "usage",
+      `generate writes one token after another, and ${path} learned to tell hidden ones from both sides (masked_language): ` +
+        "train a model of the next tokens for it, without --augment.",
+    );
+  }
   if (model.name === "gpt") {
     return gptDecoder(weightsOf(root, path, false).tensors, model.heads || HEADS, { path, device });
   }

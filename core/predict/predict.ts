@@ -17,6 +17,7 @@ import {
   type SpooledColumn,
 } from "./columns.ts";
 import { fieldsOf, type GridJob } from "./fields.ts";
+import { keepsWhole } from "../data/source/geometry.ts";
 import { checkFreeSpace, writePredictions } from "./file.ts";
 import { writeGrid } from "./grid.ts";
 import { isFloating } from "../../ffi/dtype.ts";
@@ -146,10 +147,11 @@ function merge(
 }
 
 function write(
-  { out, order, names, command, grid }: PredictToFileOptions,
+  { out, roles, order, names, command, grid }: PredictToFileOptions,
   parts: Parameters<typeof predictionColumns>[0],
 ): readonly Written[] {
-  const columns = predictionColumns(parts, order, names);
+  const whole = roles.every(({ source: { threaded } }) => keepsWhole(threaded?.geometry ?? null));
+  const columns = predictionColumns(parts, order, names).map((column) => ({ ...column, whole }));
   const onGrid = grid && writeGrid(out, columns, grid, command);
   return onGrid ?? writePredictions(out, columns, command).map(({ name, shape }) => ({ name, shape }));
 }

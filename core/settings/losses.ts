@@ -6,7 +6,7 @@ import { didYouMean } from "../base/suggest.ts";
 import { type Arguments, argumentsOf } from "./arguments.ts";
 
 interface LossName {
-  /** `either`: numbers between 0 and 1, or two classes. `any`: the run decides. */
+  /** `either`: numbers between 0 and 1, or classes. `any`: the run decides. */
   readonly targets: "classes" | "numbers" | "either" | "any";
   readonly about: string;
   /** In PyTorch's order; a value without a name is the first's. */
@@ -56,9 +56,9 @@ export const LOSSES = {
     targets: "either",
     torch: "BCEWithLogitsLoss",
     about:
-      "of logits, for two classes or numbers between 0 and 1, as torch's BCEWithLogitsLoss; with logits=false of " +
-      "probabilities, as its BCELoss",
-    takes: { pos_weight: NUMBERS, logits: FLAG },
+      "of logits, for numbers between 0 and 1 or classes, each against the others, as torch's BCEWithLogitsLoss and timm's " +
+      "BinaryCrossEntropy; with logits=false of probabilities, as BCELoss",
+    takes: { pos_weight: NUMBERS, logits: FLAG, target_threshold: { kind: "number", min: 0, max: 1 } },
   },
   focal: {
     targets: "classes",

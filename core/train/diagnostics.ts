@@ -312,7 +312,10 @@ function diagnosed(
     axes: grid && axesOf(grid),
     shown: isMaps || task === "segmentation" ? shownOf(source, pass, grid) : [],
     examples: orNone(() => examplesOf(source, pass)),
-    texts: task === "language" ? orNone(() => textExamples(source, pass, tokenizerBeside(data))) : [],
+    // Hidden tokens are no continuation of a text.
+    texts: task === "language" && !source.facts.masked
+      ? orNone(() => textExamples(source, pass, tokenizerBeside(data)))
+      : [],
   };
 }
 

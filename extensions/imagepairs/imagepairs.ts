@@ -227,7 +227,7 @@ function source(
   { names, outputs, values, turbo, ignored }: Labelling,
   { data }: DataRequest,
 ): Source {
-  const { text, ...size } = sizes((index) => imageSizeOf(images, index), indices, data),
+  const { text, ...size } = sizes((index) => imageSizeOf(images, index), indices, data, true),
     { width, height } = size;
   const reader: PairsSpec = {
     ...{ module: PAIRS_READER, images, labels, turbo, deep: size.deep, classes: outputs, ignored },

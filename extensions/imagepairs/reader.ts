@@ -12,7 +12,7 @@ export interface PairsSpec extends ReaderSpec {
   readonly labels: Listing;
   readonly turbo: string | null;
   readonly deep?: boolean;
-  /** All images have these sides. */
+  /** Images that nothing brings to one size have these sides. */
   readonly sides: readonly [height: number, width: number];
   readonly classes: number;
   /** Pixels of this class count nowhere. */
@@ -28,6 +28,8 @@ function openPairs(
 ): Reader {
   const decode = openImageDecoder(turbo, deep), read = openLabels(), buffer = openReusedBuffer();
   const classed = values && classesOfValues(values, ignored);
+  const labelBuffer = openReusedBuffer(); // the image may still lie in the other
+  let room = new Int32Array(0);
   return {
     read(index, target) {
       const numbers = new Int32Array(target.buffer, target.byteOffset, target.byteLength / 4);
@@ -42,6 +44,20 @@ function openPairs(
         return decode(file);
       });
     },
+    readPair(index) {
+      const input = naming(imagePath(images, index), (path) => decode(readFile(path, buffer)));
+      const [, height, width] = input.shape;
+      naming(imagePath(labels, index), (path) => {
+        read(readFile(path, labelBuffer), [height, width], (pixels) => {
+          if (room.length < pixels) room = new Int32Array(pixels);
+          return room.subarray(0, pixels);
+        }, "its image");
+        const numbers = room.subarray(0, height * width);
+        classed?.(numbers);
+        checkClasses(numbers, { classes, ignored, width });
+      });
+      return { input, target: { data: room.subarray(0, height * width), shape: [1, height, width] } };
+    },
     close: () => {},
   };
 }
@@ -51,9 +67,11 @@ export function openLabels(): (
   file: Uint8Array<ArrayBuffer>,
   sides: readonly [number, number] | null,
   into: Int32Array | ((pixels: number) => Int32Array),
+  /** It has those sides. */
+  of?: string,
 ) => Int32Array {
   const png = openPngNumbers();
-  return (file, sides, into) => {
+  return (file, sides, into, of) => {
     const gif = gifHeader(file), header = gif ?? headerOf(file);
     if ("format" in header && header.format !== "png") {
       throw new BadSample(
@@ -61,7 +79,7 @@ export function openLabels(): (
         `is a ${header.format}, which changes numbers: a label image has to be a PNG or a GIF`,
       );
     }
-    if (sides) checkSides(header, sides);
+    if (sides) checkSides(header, sides, of);
     const numbers = typeof into === "function" ? into(header.width * header.height) : into;
     if (gif) gifNumbers(file, gif, numbers);
     else png(file, header as Header, numbers);
@@ -89,11 +107,18 @@ function classesOfValues(values: readonly number[], ignored: number): (numbers: 
   };
 }
 
-function checkSides({ height, width }: Gif, [rows, columns]: readonly [number, number]): void {
+function checkSides(
+  { height, width }: Gif,
+  [rows, columns]: readonly [number, number],
+  of?: string,
+): void {
   if (height === rows && width === columns) return;
   throw new BadSample(
     "",
-    `is ${height} x ${width}, and images with labels have one size, here ${rows} x ${columns}: bring all to it before`,
+    of
+      ? `is ${height} x ${width}, and ${of} is ${rows} x ${columns}: a label image has a pixel for each of its image`
+      : `is ${height} x ${width}, and a batch needs images in one size, here ${rows} x ${columns}: bring all to it, as by ` +
+        "--augment 'resize((256, 256), interpolation=bicubic)'",
   );
 }
 

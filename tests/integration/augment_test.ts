@@ -20,6 +20,7 @@ for c in range(3):
         Image.fromarray(rough).resize((int(w), int(h))).save(f"photos/{c}/{i}.jpg")
 for part in ("images", "labels"):
     os.makedirs(f"scenes/{part}")
+open("t.txt", "w").write((" ".join("".join(r.choice(list("abcde"), r.integers(1, 7))) for _ in range(300)))[:1000])
 for i in range(12):
     labels = np.kron(r.integers(0, 3, (5, 6)), np.ones((8, 8))).astype("u1")
     Image.fromarray(labels).save(f"scenes/labels/{i}.png")
@@ -55,7 +56,26 @@ const SCENES = [
   "--augment=random_crop((32, 40), padding=4), horizontal_flip, affine(30, (0.1, 0.1), (0.8, 1.2), 5), trivial_augment",
 ];
 
-for (const [what, flags] of Object.entries({ photographs: PHOTOS, "scenes with label images": SCENES })) {
+const TEXT = [
+  ...[
+    "--data-path=t.txt",
+    "--in-memory=no",
+    "--model=gpt",
+    "--layers=1",
+    "--embed=16",
+    "--heads=2",
+    "--context=32",
+  ],
+  ...["--augment=masked_language(0.3, whole_word_mask=true)", ...RUN],
+];
+
+for (
+  const [what, flags] of Object.entries({
+    photographs: PHOTOS,
+    "scenes with label images": SCENES,
+    "hidden words of a text": TEXT,
+  })
+) {
   Deno.test(`the same ${what} on 1 and 2 ranks, with 1 and 3 loader threads and after a stop`, () =>
     inTemp(async (cwd) => {
       python(DATA, cwd);
@@ -73,7 +93,9 @@ for (const [what, flags] of Object.entries({ photographs: PHOTOS, "scenes with l
         { mpi },
       );
       assertEquals(weightsApart(tensors(cwd, "r"), tensors(cwd, "stopped")), 0);
-      const other = flags.map((flag) => flag.replace("horizontal_flip", "vertical_flip"));
+      const other = flags.map((flag) =>
+        flag.replace("horizontal_flip", "vertical_flip").replace("language(0.3", "language(0.4")
+      );
       await trained(cwd, "other", 1, other, { mpi });
       assertNotEquals(weightsApart(tensors(cwd, "r"), tensors(cwd, "other")), 0);
     }));

@@ -32,7 +32,9 @@ const inside = (value: number, { min = -Infinity, max = Infinity, above = false 
   value <= max && (above ? value > min : value >= min);
 
 function range({ min, max, above }: Bounds): string {
-  if (min !== undefined && max !== undefined) return ` from ${min} to ${max}`;
+  if (min !== undefined && max !== undefined) {
+    return above ? ` above ${min}, up to ${max}` : ` from ${min} to ${max}`;
+  }
   if (min === undefined) return max === undefined ? "" : ` up to ${max}`;
   return above ? ` above ${min}` : min === 0 ? " that is not negative" : ` of ${min} or more`;
 }
@@ -90,7 +92,7 @@ export const angles = (otherwise?: readonly number[], lengths: readonly number[]
     if (!isNumbers(value) || !lengths.includes(value.length)) return undefined;
     return value.every((one, i) => i % 2 === 0 || one >= value[i - 1]) ? value : undefined;
   },
-  says: "degrees: a number n for -n to n, or the least and the most, such as (-10, 30)",
+  says: "degrees: a number n, 0 or more, for -n to n, or the least and the most, such as (-10, 30)",
   otherwise,
 });
 
@@ -213,6 +215,22 @@ export const numbers = (): Argument<readonly number[]> => ({
   read: (value) =>
     typeof value === "number" ? [value] : isNumbers(value) && value.length > 0 ? value : undefined,
   says: "numbers, one for each channel, such as (0.485, 0.456, 0.406)",
+});
+
+/** Any number of tokens. */
+export const numbersOfTokens = (): Argument<readonly number[]> => ({
+  read: (value) => {
+    const list = typeof value === "number" ? [value] : value;
+    return isNumbers(list) && list.every((one) => Number.isInteger(one) && one >= 0) ? list : undefined;
+  },
+  says: "numbers of tokens, such as (0, 101, 102)",
+});
+
+/** Null where it is not given. */
+export const optional = <T>({ read, says }: Argument<T>): Argument<T | null> => ({
+  read: (value) => value === null ? null : read(value),
+  says,
+  otherwise: null,
 });
 
 export const anything = (): Argument<Value> => ({ read: (value) => value, says: "", otherwise: null });

@@ -16,6 +16,7 @@ import {
 import type { Scale } from "./erase.ts";
 import type { Kind, Options, Shape } from "./kind.ts";
 import { KINDS } from "./kinds.ts";
+import { MASKED_LANGUAGE, type MaskedLanguage } from "./masked_language.ts";
 import { DRAWS_OF_A_STEP, FIRST_DRAW } from "./sample.ts";
 
 export interface Step {
@@ -36,6 +37,8 @@ export interface List {
   /** So often comes each sample in an epoch. */
   readonly repeats: number;
   readonly normalise: { readonly mean: readonly number[]; readonly std: readonly number[] } | null;
+  /** Tokens of a text are hidden so. */
+  readonly masked: MaskedLanguage | null;
   /** Words of scripts that ask for what is done anyway. */
   readonly done: readonly string[];
 }
@@ -52,6 +55,7 @@ const WORDS: Readonly<Record<string, Arguments>> = {
   cutmix: { alpha: number(1, { min: 0, above: true, max: 100 }), num_classes: anything() },
   repeated_augmentation: { times: whole(3, { min: 1, max: 1000 }) },
   normalize: { mean: numbers(), std: numbers(), inplace: truth(false) },
+  masked_language: MASKED_LANGUAGE,
   compose: { transforms: anything() },
 };
 
@@ -101,6 +105,7 @@ interface Reading {
   count: number;
   shares: boolean;
   normalise: List["normalise"];
+  masked: MaskedLanguage | null;
   mixup: number;
   cutmix: number;
   repeats: number;
@@ -115,11 +120,11 @@ export function listOf(text: string): List | null {
   const known = lists.get(text);
   if (known) return known;
   const reading: Reading = {
-    ...{ count: 0, shares: false, normalise: null, mixup: 0, cutmix: 0, repeats: 1, done: [] },
+    ...{ count: 0, shares: false, normalise: null, masked: null, mixup: 0, cutmix: 0, repeats: 1, done: [] },
   };
   const steps = stepsOf(parseCalls(text, "--augment"), reading, true);
-  const { mixup, cutmix, repeats, normalise, done } = reading;
-  const list = { steps, mixup, cutmix, repeats, normalise, done };
+  const { mixup, cutmix, repeats, normalise, masked, done } = reading;
+  const list = { steps, mixup, cutmix, repeats, normalise, masked, done };
   lists.set(text, list);
   return list;
 }
@@ -178,6 +183,9 @@ function wordOf(name: string, call: Call, reading: Reading, outermost: boolean):
     case "repeated_augmentation":
       reading.repeats = options.times;
       return [];
+    case "masked_language":
+      reading.masked = maskedIn(options as unknown as MaskedLanguage, call);
+      return [];
     default: {
       const { mean, std } = options as unknown as { mean: readonly number[]; std: readonly number[] };
       if (std.some((value) => value <= 0)) {
@@ -191,6 +199,15 @@ function wordOf(name: string, call: Call, reading: Reading, outermost: boolean):
       return [];
     }
   }
+}
+
+function maskedIn(options: MaskedLanguage, { text }: Call): MaskedLanguage {
+  const { mask_replace_prob, random_replace_prob } = options;
+  if (mask_replace_prob + random_replace_prob <= 1 + 1e-9) return options;
+  throw new UserError(
+    "usage",
+    `--augment "${text}": mask_replace_prob and random_replace_prob are shares of the hidden tokens, and come to more than 1.`,
+  );
 }
 
 function callsOf(value: Value, of: Call): Call[] {

@@ -16,7 +16,12 @@ import type { Sized } from "./listing.ts";
 const LOOKED_AT = 16;
 
 /** A batch needs one size. A few headers are compared here; other images are checked when they are read. */
-export function sizes(sizeAt: (index: number) => Sized, indices: Int32Array, data: Config["data"]) {
+export function sizes(
+  sizeAt: (index: number) => Sized,
+  indices: Int32Array,
+  data: Config["data"],
+  labelled = false,
+) {
   const count = Math.min(indices.length, LOOKED_AT);
   const looked: Sized[] = [];
   for (let i = 0; i < count; i++) {
@@ -37,7 +42,7 @@ export function sizes(sizeAt: (index: number) => Sized, indices: Int32Array, dat
       ? resizedSize([height, width], data.resize).join()
       : `${height},${width}`;
   const other = looked.find((one) => comesOut(one) !== comesOut(first));
-  if (other && !cropped) throw mixed(first, other, data.resize);
+  if (other && !cropped) throw mixed(first, other, data.resize, labelled);
   const one = looked.every(({ width, height }) => width === first.width && height === first.height);
   const deep = looked.some(({ deep }) => deep);
   const text = one ? `${first.height} x ${first.width}` : "various sizes";
@@ -59,12 +64,15 @@ export function imageParts(
   return { stored, usual: USUAL.imagefolder, bytewise: !deep, ...(!deep && { finish }) };
 }
 
-function mixed(a: Sized, b: Sized, resize: number): UserError {
+function mixed(a: Sized, b: Sized, resize: number, labelled: boolean): UserError {
   const text = ({ path, width, height }: Sized) => `${path} is ${width} wide and ${height} high`;
   return new UserError(
     "data",
     `The images have several sizes: ${text(a)}, ${text(b)}; a batch needs them in one. ` +
-      (resize > 0
+      (labelled
+        ? "Add --augment 'resize((256, 256), interpolation=bicubic)', or other sides that suit the model: labels of pixels " +
+          "take the nearest."
+        : resize > 0
         ? `--resize ${resize} makes the shorter sides equal, not the longer: add --centre-crop ${resize}, or ` +
           `--random-crop ${resize}.`
         : "Add --resize 256 --centre-crop 224, or other lengths that suit the model."),

@@ -16,6 +16,7 @@ import { isResampled } from "../arrays/resample.ts";
 import { type Transformed, transformed } from "../transforms/apply.ts";
 import { userData } from "../user/data.ts";
 import { key } from "../../base/random.ts";
+import { listOf } from "../augment/list.ts";
 import type { SampleOrders } from "../../run/events.ts";
 import { checkReconstruction, givingItsInput, isReconstruction } from "./reconstruction.ts";
 import type { Validation } from "../../run/validation.ts";
@@ -58,6 +59,7 @@ export function openData(
       (isOwnModel(request) || !!training.init_from || opened.train.facts.task === "regression"),
     features: opened.chosen?.features.map(({ name }) => name),
     silent: training.withoutTargets,
+    settled: model.vocab_size > 0 || isExported(model.name),
   });
   const { train, val } = done;
   return {
@@ -166,6 +168,7 @@ function validationOf(
   const chosen = [
     ...[name, shape(target), madeUp ? shape(input) : [], CHOICE.map((setting) => data[setting])],
     ...(data.normalise_targets === "on" ? ["scaled targets"] : []), // their losses are other numbers
+    ...(listOf(data.augment)?.masked ? [data.augment, seed] : []), // other tokens are hidden
   ];
   const samples = orderHash(order(length, seed, 0, false), indices);
   const id = key(length, samples, JSON.stringify(chosen)) & 0xffffffffn;

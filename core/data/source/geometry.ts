@@ -6,7 +6,7 @@ import { copyPlanes, cut, type Planes, planesOf, type Stored, type Target } from
 import { type ImageSize, openResize, resizedSize } from "../augment/resize.ts";
 import { type Draw, Room } from "../augment/sample.ts";
 import { openSteps, type Steps } from "../augment/run.ts";
-import { shapeAfter as shapeAfterSteps } from "../augment/list.ts";
+import { kindOf, shapeAfter as shapeAfterSteps } from "../augment/list.ts";
 import { type Components, type Turn, turnBy, turnComponents } from "./vectors.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 import type { Patches } from "../../models/patches.ts";
@@ -354,6 +354,12 @@ function turned([height, width]: ImageSize, plan: Geometry, draw: Draw | null): 
   const at = ([r, c]: readonly number[]) => r * width + c;
   return { start: at(origin), plane: height * width, row: at(row), column: at(column) };
 }
+
+/** Each sample has all that its file has, in whatever size. */
+export const keepsWhole = (plan: Geometry | null): boolean =>
+  plan === null ||
+  !plan.patch && plan.centreCrop === 0 && plan.randomCrop === 0 &&
+    (plan.list?.steps ?? []).every((step) => step.kind === "resize" || kindOf(step)?.acts === "colours");
 
 export const patchOf = ({ height, width, wraps }: Patches): Patch => ({ height, width, wraps, unit: 1 });
 

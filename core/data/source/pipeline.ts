@@ -3,6 +3,7 @@
 import { key, uniform } from "../../base/random.ts";
 import { BadSample } from "../arrays/rows.ts";
 import { AS_IT_IS, type Beside, openGeometry, openPlaces } from "./geometry.ts";
+import type { Stored } from "../augment/planes.ts";
 import { type Draw, FIRST_DRAW } from "../augment/sample.ts";
 import { type NearestFill, openReader, openWholeReader, type Threaded, type WholeReader } from "./reader.ts";
 import { finiteWords, numbersOf, type SampleNumbers } from "../arrays/numbers.ts";
@@ -138,7 +139,11 @@ function openStored(t: Threaded): Pipeline {
     const place = bytes ?? input;
     const row = numbersOf(stored, place);
     if (geometry === null && reader.readInto) reader.readInto(index, place, target, epoch);
-    else {
+    else if (beside && reader.readPair && !t.geometry?.patch) {
+      const pair = reader.readPair(index, epoch), draw = draws(id, epoch);
+      arrange(pair.input, row, draw);
+      beside.arrange(target, draw, pair.target);
+    } else {
       const found = reader.read(index, beside?.stored ?? target, epoch);
       const draw = beside ? beside.placed(draws(id, epoch)) : draws(id, epoch);
       arrange(found, row, draw);
@@ -175,8 +180,8 @@ function openBeside({ target: { shape } }: Threaded, beside: Beside) {
   return {
     stored,
     placed: (draw: Draw | null) => places(data, draw),
-    arrange: (into: Uint8Array, draw: Draw | null) =>
-      arrange({ data, shape: map }, numbersOf(dtype, into), draw),
+    arrange: (into: Uint8Array, draw: Draw | null, from: Stored = { data, shape: map }) =>
+      arrange(from, numbersOf(dtype, into), draw),
   };
 }
 

@@ -10,6 +10,8 @@ export interface Reader {
   read(index: number, target: Uint8Array, epoch: number): Stored;
   /** Readers have it where stored samples are rows of a batch already. */
   readInto?(index: number, input: Uint8Array, target: Uint8Array, epoch: number): void;
+  /** Readers of maps in several sizes have it: an input, and its target of the same sides, which the geometry brings to one. */
+  readPair?(index: number, epoch: number): { readonly input: Stored; readonly target: Stored };
   close(): void;
   /** Samples in one chunk of the file share a number: once it is unpacked, they cost little. */
   groupOf?(index: number): number;

@@ -8,6 +8,7 @@ import type { Grid, GridVariable } from "../arrays/grid.ts";
 import type { Field, ReaderSpec, Threaded } from "./reader.ts";
 import type { Baselines, Climate } from "./climate.ts";
 import type { Vectors } from "./vectors.ts";
+import type { Vocabulary } from "../augment/masked_language.ts";
 import { openPipeline, type Pipeline } from "./pipeline.ts";
 
 /** Numbers of samples. */
@@ -62,6 +63,11 @@ export interface Known {
   readonly labels?: () => ArrayLike<number>;
   /** How often each sample comes, beside the others (--sampling). */
   readonly sampleWeights?: Float64Array;
+  /**
+   * It says of a text's tokens what masks have to know; null where nobody does.
+   * @internal
+   */
+  readonly vocabulary?: () => Vocabulary | null;
   /** So many bytes of text are in a token, where the tokenizer is known. */
   readonly bytesPerToken?: number;
   /** The loss sees targets less these means, divided by these deviations; `restore` undoes it (--normalise-targets). */

@@ -52,6 +52,7 @@ export function fromHuggingFace(text: string, path: string): Tokenizer {
     name: basename(path),
     vocabulary: [...texts.keys()].reduce((most, id) => Math.max(most, id), 0) + 1,
     end: endOf(added),
+    special: specialIn(added),
     cuts: file.pre_tokenizer !== null && !prefixesSpace(file.pre_tokenizer as Json) &&
       !added.some(({ content, lstrip, rstrip }) => /\s/.test(content) || lstrip || rstrip),
     encode(text, special = false) {
@@ -59,6 +60,36 @@ export function fromHuggingFace(text: string, path: string): Tokenizer {
       return into.taken();
     },
     bytesOf: (token) => texts.get(token) ?? new Uint8Array(),
+  };
+}
+
+const specialIn = (added: readonly Added[]) =>
+  added.filter(({ special }) => special).map(({ content, id }) => [content, id] as const);
+
+interface Pieces {
+  readonly size: number;
+  readonly special: readonly (readonly [name: string, token: number])[];
+  /** The names of tokens, as the file has them. */
+  readonly pieces: ReadonlyMap<number, string>;
+  begins(piece: string): boolean;
+}
+
+/** The tokens of any tokenizer.json, and which of them begin words: WordPiece writes ## before the others, Unigram ▁ before these. */
+export function piecesOf(text: string, path: string): Pieces {
+  const file = parsed(text, path), model = objectIn(file, "model", path);
+  const special = specialIn(addedIn(file, path));
+  const { vocab } = model, prefix = model.continuing_subword_prefix;
+  const listed = Array.isArray(vocab)
+    ? vocab.map((one: unknown, id) => [Array.isArray(one) ? String(one[0]) : String(one), id] as const)
+    : Object.entries(objectIn(model, "vocab", path)).map(([piece, id]) => [piece, Number(id)] as const);
+  const pieces = new Map([...listed, ...special].map(([piece, id]) => [id, piece]));
+  const size = [...pieces.keys()].reduce((most, id) => Math.max(most, id), -1) + 1;
+  if (!(size > 0 && size <= MOST_TOKENS)) throw bad(path, "its vocabulary has no numbers of tokens");
+  return {
+    ...{ size, special, pieces },
+    begins: typeof prefix === "string" && prefix !== ""
+      ? (piece) => !piece.startsWith(prefix)
+      : (piece) => /^[▁Ġ]/u.test(piece),
   };
 }
 

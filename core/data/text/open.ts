@@ -200,6 +200,7 @@ function tokenizerOf(
     name,
     vocabulary: Math.max(sizeOf(ranks.values()), ...Object.values(special).map((token) => token + 1)),
     end: special["<|endoftext|>"],
+    special: Object.entries(special),
     cuts: true,
     encode(text, asSpecial = false) {
       if (!asSpecial) plain(text);

@@ -7,6 +7,8 @@ export interface Tokenizer {
   readonly vocabulary: number;
   /** It stands between documents; null where there is none. */
   readonly end: number | null;
+  /** Tokens that are no text, by their names. */
+  readonly special?: readonly (readonly [name: string, token: number])[];
   /** A long text may be cut between words, and its parts encoded one by one. */
   readonly cuts: boolean;
   /** The text of its file, for one that may have none yet. */

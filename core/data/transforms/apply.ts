@@ -17,6 +17,8 @@ import { UserError } from "../../base/errors.ts";
 import { cropped } from "./crop.ts";
 import { AS_IT_IS, type Geometry, patchOf } from "../source/geometry.ts";
 import { inputsOf, modelShape, storedFields, valuedBy } from "./inputs.ts";
+import { hiddenBy } from "./hidden.ts";
+import { listOf } from "../augment/list.ts";
 import { type Listed, listed, withGaps, withWords } from "./steps.ts";
 import { valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
@@ -101,6 +103,8 @@ interface Settings extends Partial<Pick<ScaleRequest, "byDefault" | "saved">> {
   readonly patches?: Patches | null;
   /** Points of this class do not count. */
   readonly ignored?: number;
+  /** The model's vocabulary can't grow. */
+  readonly settled?: boolean;
 }
 
 /** Inputs and targets of this many numbers are 1 GiB as f32, which is read in some seconds. */
@@ -116,7 +120,13 @@ export function transformed(given: Pair, asked: Settings): Transformed {
   const notes: string[] = [...chosen.notes];
   const most = (of: "inputs" | "targets") => chosen.unasked[of] ? MOST_NUMBERS : Infinity;
   const list = listed(data, notes);
-  const pair = gapsOf(anomaliesOf(given, data, notes), list);
+  const hidden = hiddenBy(
+    given,
+    listOf(data.augment),
+    { seed, plain: plain === true, ignored: settings.ignored ?? -100, settled: settings.settled === true },
+    notes,
+  );
+  const pair = gapsOf(anomaliesOf(hidden, data, notes), list);
   const cut = cutterOf(pair.train, data, settings, list);
   const uncut = (source?: Source | null) => source ? cut(source, null) : null;
   const train = cut(pair.train, plain ? null : seed), val = uncut(pair.val), test = uncut(pair.test);

@@ -161,7 +161,12 @@ function besideOf(
   if (threaded?.reader.whole) {
     throw refuse("your own reader's can't be cropped, resized or turned: do so there");
   }
-  if (plan.resize > 0 && perPixel) throw refuse("classes of pixels can't be resized: leave --resize out");
+  if (plan.resize > 0 && perPixel) {
+    throw refuse(
+      `classes of pixels are never blended: in place of --resize say --augment 'resize(${plan.resize}, interpolation=bicubic)', ` +
+        "in which they take the nearest",
+    );
+  }
   if (plan.padding > 0) throw refuse("--crop-padding would make up targets of 0: leave it out");
   const map = perPixel ? [1, ...target.shape] : target.shape;
   if (k !== 1 && plan.list) throw refuse("finer than the inputs, which --augment can't change beside them");

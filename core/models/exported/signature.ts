@@ -5,7 +5,8 @@ import { UserError } from "../../base/errors.ts";
 import type { Facts, InputColumn } from "../model.ts";
 import type { ExportedProgram, GraphOutput, TensorMeta } from "./graph.ts";
 import type { GraphPlan } from "./plan.ts";
-import { cat, contiguous, narrow, reshape } from "../../../ffi/ops.ts";
+import { constant } from "../../../ffi/make.ts";
+import { cat, contiguous, eq, narrow, ne, reshape, toDtype } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { fitSizes, sizesText } from "./check.ts";
@@ -234,6 +235,8 @@ export function unpackFor(
   refuseUnknown(path, requested, target ? [...inputs, target] : inputs);
   const { columns } = input;
   if (takesAll(inputs, requested, facts)) return reshaped(inputs[0], input.shape);
+  const ofTexts = facts.task === "language" && !columns ? besideTokens(path, inputs, facts) : null;
+  if (ofTexts) return ofTexts;
   if (!columns) {
     throw new UserError(
       "data",
@@ -247,6 +250,36 @@ export function unpackFor(
   const places = placesOf(columns, input.shape, input.flat === true);
   const takes = inputs.map((named, i) => take(path, named, taken[i].map((at) => places[at])));
   return (features) => takes.map((one) => one(features));
+}
+
+/** Transformers take these beside the tokens of a text, which say them. */
+const BESIDE = /^(attention_mask|token_type_ids)$/;
+
+/** Null where forward takes something else, too. */
+function besideTokens(path: string, inputs: readonly UserInput[], facts: Facts): UnpackInputs | null {
+  const isBeside = ({ label, name }: UserInput) => BESIDE.test(label) || BESIDE.test(name);
+  const [tokens, ...others] = inputs.filter((input) => !isBeside(input));
+  if (!tokens || others.length > 0) return null;
+  if (!fitSizes(facts.input.shape, tokens.meta.sizes.slice(1))) {
+    throw new UserError(
+      "usage",
+      `${path}: its input ${tokens.label} takes samples of shape ${
+        sizesText(tokens.meta.sizes.slice(1))
+      }, and windows of ` +
+        `this text are ${sizesText(facts.input.shape)}: set --context, or export the model for these.`,
+    );
+  }
+  const takes = inputs.map((input) => {
+    if (input === tokens) return (x: Tensor) => x;
+    const dtype = input.meta.dtype ?? "i64", { padding } = facts;
+    const counts = /attention/.test(`${input.label}${input.name}`);
+    return (x: Tensor) =>
+      toDtype(
+        !counts ? ne(x, x) : padding === undefined ? eq(x, x) : ne(x, constant(padding, x.dtype, x.device)),
+        dtype,
+      );
+  });
+  return (x) => takes.map((take) => take(x));
 }
 
 /** The data's samples and the graph's may differ by a dimension of 1. */

@@ -30,6 +30,8 @@ interface GptSizes {
   /** Branches of the last layer are left out of this share of the samples, those of earlier ones of less. */
   readonly stochasticDepth?: number;
   readonly bias?: boolean;
+  /** Without it each token sees those behind it, too. */
+  readonly causal?: boolean;
 }
 
 class Attention extends Module {
@@ -43,12 +45,12 @@ class Attention extends Module {
   readonly #perHead: number[];
   readonly #joined: number[];
 
-  constructor({ embed, heads, dropout = 0, bias = true }: GptSizes) {
+  constructor({ embed, heads, dropout = 0, bias = true, causal = true }: GptSizes) {
     super();
     this.attend = this.child("c_attn", new Linear(embed, 3 * embed, { bias }));
     this.project = this.child("c_proj", new Linear(embed, embed, { bias }));
     this.#drop = this.child("resid_dropout", new Dropout(dropout));
-    this.attends = { heads, width: embed / heads, causal: true, dropout };
+    this.attends = { heads, width: embed / heads, causal, dropout };
     this.#embed = embed;
     this.#perHead = [0, 0, heads, embed / heads];
     this.#joined = [0, 0, embed];
@@ -62,7 +64,7 @@ class Attention extends Module {
     const q = transpose(view(parts[0], this.#perHead), 1, 2);
     const k = transpose(view(parts[1], this.#perHead), 1, 2);
     const v = transpose(view(parts[2], this.#perHead), 1, 2);
-    const y = scaledDotProductAttention(q, k, v, null, this.training ? this.#drop.p : 0, true);
+    const y = scaledDotProductAttention(q, k, v, null, this.training ? this.#drop.p : 0, this.attends.causal);
     return this.#drop.forward(this.project.forward(reshape(transpose(y, 1, 2), this.#joined)));
   }
 }
@@ -167,6 +169,7 @@ export const models: Readonly<Record<string, Build>> = {
       dropout: ownDropout(settings),
       stochasticDepth: settings.stochastic_depth,
       bias: settings.bias,
+      causal: !facts.masked,
     });
   },
 };

@@ -221,3 +221,71 @@ function damagedIsTold(file: Uint8Array): void {
     assert(error instanceof BadSample, `${error}`);
   }
 }
+
+/** Pairs of several sizes, and what torchvision makes of them at 20 x 28. */
+const SIZES = `
+import json, os, sys
+import numpy as np, torch
+from PIL import Image
+from torchvision.transforms import v2
+from torchvision import tv_tensors
+root, r, seen = sys.argv[1], np.random.default_rng(5), []
+for folder in ("images", "masks"): os.makedirs(f"{root}/{folder}")
+resize = v2.Resize((20, 28), interpolation=v2.InterpolationMode.BICUBIC, antialias=True)
+for i in range(6):
+    h, w = (int(n) for n in r.integers(16, 60, 2))
+    label = np.kron(r.integers(0, 3, (4, 5)), np.ones((16, 13)))[:h, :w].astype("u1")
+    picture = (r.random((h, w, 3)) * 255).astype("u1")
+    Image.fromarray(picture).save(f"{root}/images/{i}.png")
+    Image.fromarray(label).save(f"{root}/masks/{i}.png")
+    image, mask = resize(Image.fromarray(picture), tv_tensors.Mask(torch.tensor(label)))
+    seen.append([np.moveaxis(np.array(image), 2, 0).flatten().tolist(), mask.flatten().tolist()])
+print(json.dumps(seen))
+`;
+
+Deno.test(
+  "pairs of several sizes come to one by torchvision's resize, images bicubic and masks by the nearest, and else are refused",
+  inFolder((folder) => {
+    const theirs = JSON.parse(python(SIZES, folder)) as [number[], number[]][];
+    assertSentence("extensions/imagepairs/tests/imagepairs: several sizes", refusal(() => open(folder)), {
+      folder,
+    });
+    const sized = (augment: string) => {
+      const opened = open(folder, { augment }, -100);
+      return transformed(opened, { data: { ...opened.data, normalise: "none" }, seed: 3, quiet: true }).train;
+    };
+    const { input, target } = batchOf(
+      sized("resize((20, 28), interpolation=bicubic)"),
+      plainPart([0, 1, 2, 3, 4, 5]),
+    );
+    assertEquals([input.shape, target.shape], [[6, 3, 20, 28], [6, 20, 28]]);
+    assertEquals([...toNumbers(target)], theirs.flatMap(([, mask]) => mask));
+    const image = theirs.flatMap(([image]) => image);
+    assertEquals(Array.from(toNumbers(input), (value) => Math.round(255 * value)), image);
+    input.free();
+    target.free();
+    // Drawn boxes are one for both: where a picture is its label's grey, it stays so.
+    python(
+      `import sys, numpy as np
+from PIL import Image
+for i in range(6):
+    label = np.array(Image.open(f"{sys.argv[1]}/masks/{i}.png"))
+    Image.fromarray(np.stack([label * 40] * 3, 2)).save(f"{sys.argv[1]}/images/{i}.png")
+print(0)`,
+      folder,
+    );
+    const { labels, red } = seen(
+      sized("random_crop(16), horizontal_flip, resize((24, 30), interpolation=nearest)"),
+    );
+    assertEquals(red, labels);
+    python(
+      `import sys, numpy as np\nfrom PIL import Image
+Image.fromarray(np.zeros((9, 9), "u1")).save(sys.argv[1] + "/masks/2.png")\nprint(0)`,
+      folder,
+    );
+    assertStringIncludes(
+      refusal(() => seen(sized("resize((20, 28))"))),
+      sentenceNamed("extensions/imagepairs/tests/imagepairs: another size than its image"),
+    );
+  }),
+);

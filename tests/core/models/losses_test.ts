@@ -381,7 +381,8 @@ for (
   const [name, task, outputs, fix] of [
     ["cross_entropy", "regression", 2, "--loss mse"],
     ["mse", "classification", 10, "--loss cross_entropy"],
-    ["bce", "classification", 10, "--loss cross_entropy"],
+    ["bce", "segmentation", 10, "--loss cross_entropy"],
+    ["bce", "language", 2, "--loss cross_entropy"],
     ["gaussian_nll", "language", 65, "--loss cross_entropy"],
     ["focal", "regression", 2, "--loss mse"],
     ["dice", "classification", 10, "--loss cross_entropy"],

@@ -1,6 +1,8 @@
-// Each loss with arguments beside torch.nn's module of the same name: value and gradient to the last bit on one thread,
+// Each loss with arguments beside torch.nn's module of the same name, or timm's (HPCTRAIN_REAL_LIBRARIES): value and gradient to the last bit on one thread,
 // over the points that are there, over parts of a batch, in sums and for single targets.
-import { assertAlmostEquals, assertEquals } from "@std/assert";
+import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { UserError } from "../../../core/base/errors.ts";
+import { assertRefusal } from "../../sentences.ts";
 import { createLoss, type Loss } from "../../../core/models/losses.ts";
 import type { Facts } from "../../../core/models/model.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
@@ -59,6 +61,8 @@ const classes = (loss: string, torch: string, more: Partial<Case> = {}): Case =>
   ...more,
 });
 const WEIGHT = [0.5, 2, 1, 3, 4], THREE = [0.5, 2, 4];
+/** As mixup and cutmix make them. */
+const SHARES = { shape: [16, 5], how: "shares" } as const;
 const maps = { output: { shape: [2, 3, 5, 4], how: "" }, target: { shape: [2, 3, 5, 4], how: "" } } as const;
 
 const CASES: Case[] = [
@@ -95,6 +99,13 @@ const CASES: Case[] = [
     missing: false,
   }),
   numbers("bce(pos_weight=3)", "BCEWithLogitsLoss", "numbers", { options: { pos_weight: [3] } }),
+  classes("bce(pos_weight=(0.5, 2, 1, 3, 4))", "BCEWithLogitsLoss", {
+    options: { pos_weight: WEIGHT },
+    target: SHARES,
+  }),
+  classes("bce()", "timm", { options: { smoothing: 0 } }),
+  classes("bce()", "timm", { options: { smoothing: 0.1 }, settings: { label_smoothing: 0.1 } }),
+  classes("bce(target_threshold=0.2)", "timm", { options: { target_threshold: 0.2 }, target: SHARES }),
   numbers("bce(logits=false)", "BCELoss", "numbers", { output: { shape: [7, 3], how: "sigmoid" } }),
   numbers("gaussian_nll(log_variance=false)", "GaussianNLLLoss", "", {
     output: { shape: [7, 6], how: "positive" },
@@ -199,9 +210,9 @@ const theirs = await peer<Answer>("torch_losses.py", CASES);
 
 for (const [i, c] of CASES.entries()) {
   Deno.test(
-    `${titled(c)} has ${
-      c.torch === "MultiMarginLoss" ? "the numbers" : "the bits"
-    } of torch.nn.${c.torch}, value and gradient`,
+    `${titled(c)} has ${c.torch === "MultiMarginLoss" ? "the numbers" : "the bits"} of ${
+      c.torch === "timm" ? "timm's BinaryCrossEntropy" : `torch.nn.${c.torch}`
+    }, value and gradient`,
     async () => {
       manualSeed(1n);
       const output = boundary(made(c.output)), target = made(c.target);
@@ -244,3 +255,16 @@ for (const [i, c] of CASES.entries()) {
     assertEquals(loss.validCount(holey), holes.filter((one) => !Number.isNaN(one)).length);
   });
 }
+
+Deno.test("bce of classes leaves out an ignored label, and refuses a threshold of numbers", () => {
+  scope(() => {
+    const output = randn([4, 5]), labels = (...all: number[]) => tensor(BigInt64Array.from(all, BigInt));
+    const of = (settings: Case["settings"]) =>
+      lossOf("bce", { task: "classification", outputs: 5, settings });
+    const some = of({ ignore_index: 2 }), target = labels(0, 1, 2, 2), first = narrow(output, 0, 0, 2);
+    assertAlmostEquals(some.apply(output, target).item(), of({}).apply(first, labels(0, 1)).item(), 1e-6);
+    assertEquals([some.validCount(target), some.apply(output, labels(2, 2, 2, 2)).item()], [2, 0]);
+  });
+  const refused = () => lossOf("bce(target_threshold=0.2)", { task: "regression", outputs: 2 });
+  assertRefusal("usage", "core/models/losses: a threshold of numbers", assertThrows(refused, UserError));
+});

@@ -25,6 +25,14 @@ for name, size in (("whole.jpg", (8, 4)), ("cut.png", (9, 9))): Image.new("RGB",
 print(json.dumps([numpy.array(Image.open(f"{sys.argv[1]}/out/{name}.png")).tolist() for name in ("whole", "cut")]))`,
       folder,
     );
+    // Where each sample is a whole image, its sides may have been squeezed.
+    writeClassMaps(join(folder, "squeezed/"), columns.map((column) => ({ ...column, whole: true })));
+    const sizes = python(
+      `import sys; from PIL import Image
+print(Image.open(sys.argv[1] + "/squeezed/cut.png").size)`,
+      folder,
+    );
+    assertEquals(sizes.trim(), "(9, 9)");
     const twice = (row: number[]) => row.flatMap((one) => [one, one]),
       [a, b] = [[0, 1, 2, 3], [250, 1, 1, 0]];
     assertEquals(JSON.parse(read), [

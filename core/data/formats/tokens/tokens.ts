@@ -13,6 +13,7 @@ import { type Batch, type Source, source, threadedSource } from "../../source/so
 import { checkFreeMemory, heldInMemory } from "../../../base/memory.ts";
 import { CONTEXT } from "../../synthetic/synthetic.ts";
 import { type About, type PartAbout, readAbout } from "../../text/open.ts";
+import { vocabularyBeside, vocabularyOfBytes } from "../../text/vocabulary.ts";
 import { findTokens, largestToken, type TokenFile, tokenNumbers, type TokenSpan } from "./file.ts";
 import { planWindows, tokensReader, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
 import type { Preview } from "../../preview/preview.ts";
@@ -58,9 +59,10 @@ function openTokens({ data, training: { seed }, model }: DataRequest): Sources {
       bytesPerToken = sized(about?.train),
     ): Source | null => {
       const plan = { kind, lengths: parts.map(({ length }) => length), context, most, seed };
-      return planWindows(plan).length === 0
-        ? null
-        : { ...make({ path, parts, plan, width, vocabulary, bad: data.bad_samples, open }), bytesPerToken };
+      return planWindows(plan).length === 0 ? null : {
+        ...make({ path, parts, plan, width, vocabulary, bad: data.bad_samples, open }),
+        ...{ bytesPerToken, vocabulary: isText ? vocabularyOfBytes : () => vocabularyBeside(path) },
+      };
     };
     const random = windows(data.windows, kept, data.train_samples);
     if (random === null) throw tooFew(path, count(kept), context);
