@@ -143,8 +143,9 @@ def watch_models():
             S.trained = True
         if S.calls is None:
             S.calls, S.value_calls, S.kept, S.alive, S.trained = [], [], {}, [], trains(model)
-        keep(args, kwargs)
-        given = changed()
+        with torch._C.DisableTorchFunction():  # what is kept is not watched
+            keep(args, kwargs)
+            given = changed()
         with unwatched():
             out = called(self, *args, **kwargs)
         S.calls.append(Call(root.module, args, kwargs, out))
