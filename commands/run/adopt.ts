@@ -3,6 +3,7 @@
 import { join } from "../../deps/path.ts";
 import {
   adoptedInputs,
+  adoptedLength,
   adoptedOptimizer,
   adoptedRates,
   adoptedSchedule,
@@ -61,7 +62,10 @@ export async function adopt(argv: string[]): Promise<number> {
     schedule = parts === null ? named : null;
   const data = await adoptedData(out, seen, words[0]);
   const read = data.settings.length > 0 ? data.settings : adoptedInputs(seen);
-  Deno.writeTextFileSync(join(out, "run.yaml"), yamlOf([...common, ...schedule ?? [], ...read]));
+  Deno.writeTextFileSync(
+    join(out, "run.yaml"),
+    yamlOf([...common, ...adoptedLength(seen), ...schedule ?? [], ...read]),
+  );
   console.log(describe(seen, words, data.said));
   for (const { what, where } of seen.odd) {
     console.log(`Not read: ${what}${where === "" ? "" : ` (${where})`}`);

@@ -36,6 +36,18 @@ export async function adoptedData(out: string, seen: Seen, python: string): Prom
     repeats: false,
   });
   const of = (path: string, value: Adopted["value"]): Adopted => ({ path: `data.${path}`, value, from });
+  if (seen.fixed.length > 0 && !seen.inputs.some(({ name }) => name !== "step")) {
+    const settings = [
+      of("data_path", join(out, "steps.npz")),
+      of("features", "step"),
+      of("validation_split", 0),
+    ];
+    return {
+      settings,
+      said: `${seen.fixed.join(", ")} never change and are parts of the program`,
+      repeats: false,
+    };
+  }
   const order = data.shuffle ? [] : [of("shuffle", false)];
   let doubt = "";
   if (data.known) {
@@ -57,10 +69,11 @@ export async function adoptedData(out: string, seen: Seen, python: string): Prom
   const validates = data.validation ? [] : [of("validation_split", 0)];
   if (data.copied) {
     const { features, targets } = rolesOf(seen);
-    const own = data.validation ? [of("validation_path", join(out, "data/val"))] : validates;
+    const partOf = (part: string) => join(out, "data", part) + data.copied!.file;
+    const own = data.validation ? [of("validation_path", partOf("val"))] : validates;
     return {
       settings: [
-        ...[of("data_path", join(out, "data/train")), ...own, of("features", features.join(","))],
+        ...[of("data_path", partOf("train")), ...own, of("features", features.join(","))],
         ...(targets.length > 0 ? [of("targets", targets.join(","))] : []),
         ...[...plain, ...order],
       ],

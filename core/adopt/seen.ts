@@ -37,6 +37,14 @@ export interface Seen {
   readonly rates: readonly (readonly number[])[];
   readonly norms: readonly number[];
   readonly clip: number | null;
+  readonly clip_value: number | null;
+  readonly seed: number | null;
+  /** The loops around its first step. */
+  readonly length: { readonly epochs?: number; readonly steps?: number; readonly where: string } | null;
+  /** Inputs that never change and are a part of the program; "step" stands for a batch then. */
+  readonly fixed: readonly string[];
+  /** A class below 0 that stands for no class. */
+  readonly ignored: number | null;
   readonly amp: string | null;
   readonly optimizer: string;
   /** The turns that optimizers take, in their order; empty where there is one optimizer. */
@@ -83,7 +91,8 @@ export interface SeenData {
   readonly random?: boolean;
   /** A file for --data. */
   readonly around?: string;
-  readonly copied?: { readonly bytes: number };
+  /** `file` is where whole numbers lie, such as tokens: a folder of files is read as floating ones. */
+  readonly copied?: { readonly bytes: number; readonly file: string };
   /** The first two samples and the last, as the model would be given them without what transforms draw. */
   readonly ends?: Ends;
 }

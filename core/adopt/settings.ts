@@ -94,17 +94,40 @@ export function adoptedInputs(seen: Pick<Seen, "inputs" | "turns" | "where">): A
 }
 
 /** These are the same for each step. */
-export function adoptedTraining({ micro, batch, clip, amp, where }: Seen): Adopted[] {
+export function adoptedTraining(
+  { micro, batch, clip, clip_value, ignored, amp, where }: Seen,
+): Adopted[] {
   return [
     { path: "training.batch_size", value: batch, from: where.loader ?? "the first batch" },
     ...(micro > 1
       ? [{ path: "training.grad_accum", value: micro, from: `${micro} calls of backward in a step` }]
       : []),
     ...(clip === null ? [] : [{ path: "training.clip_norm", value: clip, from: where.clip }]),
+    ...(clip_value === null
+      ? []
+      : [{ path: "training.clip_value", value: clip_value, from: where.clip_value }]),
+    ...(ignored === null
+      ? []
+      : [{ path: "training.ignore_index", value: ignored, from: "the targets that were seen" }]),
     ...(amp === "bfloat16" ? [{ path: "training.amp", value: "bf16", from: where.amp }] : []),
     ...(amp === "float16" ? [{ path: "training.amp", value: "fp16", from: where.amp }] : []),
   ];
 }
+
+/** How long the script would have trained, and its seed. */
+export function adoptedLength({ length, seed, where }: Pick<Seen, "length" | "seed" | "where">): Adopted[] {
+  const { epochs, steps, where: from = "" } = length ?? {};
+  return [
+    ...(epochs ? [{ path: "training.epochs", value: epochs, from }] : []),
+    ...(steps ? [{ path: "training.max_steps", value: steps, from }] : []),
+    ...(seed !== null && isSeed(seed)
+      ? [{ path: "training.seed", value: seed, from: where.seed ?? "" }]
+      : []),
+  ];
+}
+
+/** torch takes others, too. */
+const isSeed = (seed: number): boolean => Number.isSafeInteger(seed) && seed >= 0 && seed < 2 ** 32;
 
 /** The arguments of torch's classes that our schedules of these names take. */
 const SCHEDULES: Readonly<Record<string, readonly [name: string, ...args: string[]]>> = {

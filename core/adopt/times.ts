@@ -17,7 +17,10 @@ export function epochLine(
   fromData: boolean,
 ): string | null {
   const ours = seconds.slice(WARM);
-  if (device !== "cpu" || data.per_epoch === undefined || Math.min(times.length, ours.length) < LEAST) {
+  const endless = data.per_epoch !== undefined && data.per_epoch > (data.samples ?? Infinity); // a sampler that never ends
+  if (
+    device !== "cpu" || data.per_epoch === undefined || endless || Math.min(times.length, ours.length) < LEAST
+  ) {
     return null;
   }
   if (median(ours) < SHORTEST) return null;

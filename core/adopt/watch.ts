@@ -16,6 +16,7 @@ const FILES = [
     "known",
     "copied",
     "around",
+    "length",
   ].map((
     name,
   ) => `hpctrain_adopt/${name}.py`),

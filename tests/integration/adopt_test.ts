@@ -23,6 +23,8 @@ const ADOPTED = {
   wrapped: [/^ {2}batches +2 for each step/m, /Sequential, 548 parameters/, "close"],
   teacher: [/Net, Net, Linear/, /^ {2}after +weights/m, "bits"],
   gan: [/^ {2}turns +netD, netG/m, /Adam, 2 groups/, "bits"],
+  validated: [/clip_value|cross_entropy/, /^(?![^]*Not read)/, /copied to adopted.data: 64 samples/, "bits"],
+  nodes: [/nodes, edges, .* never change and are parts of the program/, "close"],
   recurrent: [/Net, nll_loss/, /Adam, 1 group/, /copied to adopted.data: 200 samples/, "bits"],
 } as const;
 
@@ -154,6 +156,51 @@ Deno.test("settings stand in run.yaml with the script's lines", () =>
     );
     assertMatch(text, /^ {4}per: "epoch"/m);
     assertMatch(text, /^ {2}batch_size: 16 /m);
+    assertMatch(text, new RegExp(`^ {2}epochs: 5 # \\S*plain\\.py:${line("for epoch in range")}$`, "m"));
+    assertMatch(text, new RegExp(`^ {2}seed: 1 # \\S*plain\\.py:${line("torch.manual_seed")}$`, "m"));
+  }));
+
+Deno.test("samples are not copied where nobody wants it, nor where the disk is too small for them", () =>
+  inTemp(async (cwd) => {
+    const without = await adopt(cwd, "recurrent", "--no-copy", "--steps=2", "--out=without");
+    assertMatch(without.stdout, /; read by Python in .*without\/data_adopted\.py$/m);
+    Deno.writeTextFileSync(
+      join(cwd, "sitecustomize.py"),
+      "import collections, shutil\nshutil.disk_usage = lambda path: collections.namedtuple('U', 'total used free')(9, 9, 1000)\n",
+    );
+    const words = ["adopt", "--steps=2", "--out=small", "--", PYTHON, join(SCRIPTS, "recurrent.py")];
+    const small = await run(words, { cwd, env: { ...env, PYTHONPATH: cwd } });
+    assertMatch(small.stdout, /samples take \d+ MiB as arrays, and 0 MiB are free at .*; read by Python in/m);
+    assertEquals([without.code, small.code], [0, 0], without.stderr + small.stderr);
+    for (const out of ["without", "small"]) {
+      assert(!filesIn(join(cwd, out)).some((name) => /\bdata\b/.test(name)));
+    }
+  }));
+
+Deno.test("a run of losses that take turns has the same weights where it was stopped and resumed", () =>
+  inTemp(async (cwd) => {
+    assertEquals((await adopt(cwd, "gan", "--steps=2")).code, 0);
+    const train = (name: string, ...more: string[]) =>
+      succeed([
+        "train",
+        ...RUN,
+        "--no-wandb",
+        "--device=cpu",
+        "--num-workers=0",
+        `--run-name=${name}`,
+        ...more,
+      ], {
+        cwd,
+        env,
+      });
+    await train("whole", "--max-steps=6");
+    await train("parts", "--max-steps=3");
+    await train("parts", "--max-steps=6", "--resume=checkpoints/parts_latest.pt");
+    const ends = await Promise.all(["whole", "parts"].map(async (name) => {
+      await succeed(["export", `checkpoints/${name}_latest.pt`, `${name}.safetensors`], { cwd });
+      return await Deno.readFile(join(cwd, `${name}.safetensors`));
+    }));
+    assertEquals(ends[0], ends[1]);
   }));
 
 Deno.test("of two ranks that a script starts itself the first is watched, and its first step compared", () =>
@@ -180,6 +227,22 @@ for step in range(9):
     const types = await run(["adopt", "--steps=2", "--", PYTHON, "turns.py"], { cwd, env });
     assertEquals(types.code, 2, types.stdout + types.stderr);
     assertSentence("integration/adopt: optimizers of two types", types.stderr);
+    const critic = `import torch
+critic, made = torch.nn.Linear(3, 1), torch.nn.Linear(2, 3)
+of_critic, of_made = torch.optim.RMSprop(critic.parameters()), torch.optim.RMSprop(made.parameters())
+for step in range(9):
+    of_critic.zero_grad()
+    (critic(made(torch.randn(4, 2)).detach()).mean() - critic(torch.randn(4, 3)).mean()).backward()
+    of_critic.step()
+    if step % 3 == 0:
+        of_made.zero_grad()
+        (-critic(made(torch.randn(4, 2))).mean()).backward()
+        of_made.step()
+`;
+    Deno.writeTextFileSync(join(cwd, "critic.py"), critic);
+    const several = await run(["adopt", "--steps=4", "--out=i", "--", PYTHON, "critic.py"], { cwd, env });
+    assertSentence("integration/adopt: several steps one", several.stderr);
+    assertEquals(several.code, 2);
     const again = await adopt(cwd, "plain");
     assertSentence("integration/adopt: exists already name", again.stderr);
     Deno.writeTextFileSync(join(cwd, "none.py"), "print('nothing to train')\n");

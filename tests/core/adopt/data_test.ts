@@ -62,7 +62,7 @@ function seenOf(folder: string, pixels: Uint8Array): Seen {
     shape: [4],
     dtype: "torch.int64",
   }];
-  return { inputs, turns: [], data, where: { loader: "train.py:7" } } as unknown as Seen;
+  return { inputs, turns: [], fixed: [], data, where: { loader: "train.py:7" } } as unknown as Seen;
 }
 
 Deno.test("a kind of ours is believed where each bit of the script's samples is here, and read by Python else", async () => {

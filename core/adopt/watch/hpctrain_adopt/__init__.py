@@ -15,7 +15,8 @@ from .drawn import RANDOM, silence, watch_dropout
 from .graph import MAKERS, Call, Graph, Unfit
 from .seen import STEPS, Root, S, name_of, odd, place, tensors
 from .timed import is_over, leave, stand, time_steps
-from .written import after_of, ended
+from .length import length
+from .written import after_of, ended, finish, refuse
 
 # What the script does with values in Python is no part of a graph.
 VALUES = ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__")
@@ -44,6 +45,17 @@ def keep(args, kwargs):
     for t in tensors((args, kwargs)):
         if id(t) not in S.kept and not isinstance(t, torch.nn.Parameter):
             S.kept[id(t)] = t.detach().clone()
+            S.alive.append((t, version(t)))  # another tensor would get its id
+
+
+def version(t):
+    """Counts what was written to it."""
+    return None if t.is_inference() else t._version
+
+
+def changed():
+    """What was written to since it was kept, as it is now: if the next model is the first that the loss needs, this is its batch."""
+    return {id(t): t.detach().clone() for t, was in S.alive if S.kept.get(id(t)) is not None and version(t) != was}
 
 
 def told(function, name, args, kwargs, out):
@@ -55,6 +67,8 @@ def told(function, name, args, kwargs, out):
             S.recent.append(Call(function, args, kwargs, out, out.clone() if drawn else None))
         elif S.follows is not None and (made or name in ("__set__",) or name.startswith("_foreach_")):
             S.follows.append(Call(function, args, kwargs, out if made or name != "__set__" else args[0]))
+            if S.follows[-1].in_place():
+                S.follows[-1].where = place()
         return
     if name in VALUES:
         S.value_calls.append((args[0], place()))
@@ -66,7 +80,9 @@ def told(function, name, args, kwargs, out):
     elif made:
         S.calls.append(Call(function, args, kwargs, out))
     for t in tensors(out):
-        S.kept.setdefault(id(t), None)  # it is made here
+        if id(t) not in S.kept:  # it is made here, and where it has no gradient it may turn out to be a part of the batch
+            S.kept[id(t)] = None if t.requires_grad else t.detach().clone()
+            S.alive.append((t, version(t)))
 
 
 def bare(model):
@@ -94,6 +110,8 @@ def root_of(model):
     elif root.trained or not trains(model):
         return root
     root.as_now()
+    if any(p.is_shared() and p.device.type == "cpu" for p in model.parameters()):
+        odd("the weights are shared with other processes, which may train them too: give the script one process to compare")
     if trains(model):
         root.trained = True
         S.where.setdefault("model", place())
@@ -124,11 +142,14 @@ def watch_models():
                 S.where.setdefault("amp", place())
             S.trained = True
         if S.calls is None:
-            S.calls, S.value_calls, S.kept, S.trained = [], [], {}, trains(model)
-        keep(args, kwargs)
+            S.calls, S.value_calls, S.kept, S.alive, S.trained = [], [], {}, [], trains(model)
+        with torch._C.DisableTorchFunction():  # what is kept is not watched
+            keep(args, kwargs)
+            given = changed()
         with unwatched():
             out = called(self, *args, **kwargs)
         S.calls.append(Call(root.module, args, kwargs, out))
+        S.calls[-1].given = given
         for t in tensors(out):
             S.kept.setdefault(id(t), None)
         if not S.trained:
@@ -140,10 +161,12 @@ def watch_models():
 
 def forget_untrained():
     models = [i for i, call in enumerate(S.calls) if isinstance(call.function, torch.nn.Module)]
-    if len(models) > MOST_UNTRAINED:
+    if len(models) > 2 * MOST_UNTRAINED:  # not at each call
         S.calls = S.calls[models[-MOST_UNTRAINED] :]
         S.value_calls = []
-        S.kept = {id(t): S.kept.get(id(t)) for call in S.calls for t in tensors((call.args, call.kwargs, call.out))}
+        held = {id(t) for call in S.calls for t in tensors((call.args, call.kwargs, call.out))}
+        S.alive = [one for one in S.alive if id(one[0]) in held]
+        S.kept = {one: S.kept.get(one) for one in held}
 
 
 def begins_step():
@@ -197,23 +220,36 @@ def noted(losses):
     except Unfit as error:
         odd(str(error))
         return False
+    ends = {id(loss) for loss in losses}
     for value, where in S.value_calls:
-        if id(value) in graph.made and not S.turns():
-            S.odd.append({"what": "a value is looked at between the model and backward: what follows from it is fixed", "where": where})
+        if id(value) in graph.made and id(value) not in ends and not S.turns():  # nothing follows from the loss
+            odd("a value is looked at between the model and backward: what follows from it is fixed", where)
     if S.first is None:
         S.first = graph
         S.where["loss"] = place()
     elif graph.shape() != S.first.shape():
-        odd("a later step computes its loss by other functions than the first: the first one's are taken")
+        odd("a later step computes its loss by other functions than the first: the steps before it are compared")
+        S.parted.append(S.steps)
+        if len(S.parted) > STEPS:
+            finish()
         return False
     changed = [n for n, t, u in zip(graph.names, graph.values, S.first.values) if t.dim() == 0 and not torch.equal(t, u)]
     if changed:
         odd(f"the number {changed[0]} changes from step to step: the first one's is taken")
+    carried = graph.carried_from(S.last_calls)
+    if carried:
+        refuse(f"the model is given as {carried} what it made at the step before ({S.where.get('model')}), and a step here has its batch alone")
+    S.last_calls = calls
     S.micro += 1
-    S.batches.append([t.detach().cpu().clone() for t in graph.values])
+    S.batches.append([dense(t.detach().cpu()).clone() for t in graph.values])
     S.losses.append([loss.item() for loss in losses])
     batch_seen(graph)
     return True
+
+
+def dense(t):
+    """Programs have no sparse tensors: such a constant is written out."""
+    return t if t.layout == torch.strided else t.to_dense()
 
 
 def ends_turn(*losses):
@@ -274,6 +310,7 @@ def watch_optimizers():
             return
         if S.calls is None:
             return
+        refuse_repeats(optimizer)
         if S.lost:
             losses, S.lost = S.lost, []
             with torch.no_grad():
@@ -293,8 +330,17 @@ def watch_optimizers():
                 S.order = S.order or [all for _, all in turn]
                 ends(S.optimizers)
 
+    def refuse_repeats(optimizer):
+        """A critic that takes some steps for each of its generator's has a batch for each of them."""
+        again = any(optimizer is one for _, all in S.turn for one in all)
+        others = [one for one in S.optimizers if one is not optimizer]
+        if again and (S.order or all(any(one is other for _, own in S.turn for one in own) for other in others)):
+            told = f"{type(optimizer).__name__} ({S.places[id(optimizer)]})", ", ".join(f"{type(o).__name__} ({S.places[id(o)]})" for o in others)
+            refuse(f"the optimizer {told[0]} takes several steps for one of {told[1]}: turns here take one step each, with one batch. Let it take one, where the script has a setting for it")
+
     def ends(optimizers):
         S.steps += 1
+        S.length = S.length or length()
         S.per_step.append(S.micro)
         S.micro = 0
         S.rates.append([rate for one in optimizers for rate in S.next[id(one)]])
@@ -310,15 +356,14 @@ MOST_TURNS = 16
 
 
 def watch_rest():
-    scheduler = torch.optim.lr_scheduler.LRScheduler
-    made = scheduler.__init__
+    for scheduler in (torch.optim.lr_scheduler.LRScheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
 
-    def schedule(self, *args, **kwargs):
-        made(self, *args, **kwargs)
-        S.schedulers.append(self)
-        S.where.setdefault("scheduler", place())
+        def schedule(self, *args, made=scheduler.__init__, **kwargs):
+            made(self, *args, **kwargs)
+            S.schedulers.append(self)
+            S.where.setdefault("scheduler", place())
 
-    scheduler.__init__ = schedule
+        scheduler.__init__ = schedule
     loads = torch.utils.data.DataLoader.__init__
 
     def load(self, *args, **kwargs):
@@ -346,6 +391,35 @@ def watch_rest():
         return norm
 
     torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip
+
+    for_values = torch.nn.utils.clip_grad_value_
+
+    def clip_value(parameters, clip_value, *args, **kwargs):
+        with unwatched():
+            for_values(parameters, clip_value, *args, **kwargs)
+        if not S.turns():
+            S.clip_value = float(clip_value)
+            S.where.setdefault("clip_value", place())
+
+    torch.nn.utils.clip_grad_value_ = torch.nn.utils.clip_grad.clip_grad_value_ = clip_value
+    seeds = torch.manual_seed
+
+    def seed(value):
+        if S.seed is None and S.steps == 0:
+            S.seed, S.where["seed"] = int(value), place()
+        return seeds(value)
+
+    torch.manual_seed = torch.random.manual_seed = seed
+    detect = torch.nn.modules.transformer._detect_is_causal_mask
+
+    def is_causal(mask, *args, **kwargs):
+        """torch.export can't look at values: a mask of these sides is what it was in the script."""
+        sides = None if mask is None else tuple(mask.shape)
+        if not S.exporting:
+            S.causal[sides] = detect(mask, *args, **kwargs)
+        return S.causal[sides] if sides in S.causal else detect(mask, *args, **kwargs)
+
+    torch.nn.modules.transformer._detect_is_causal_mask = is_causal
 
     def compile(model=None, **_):
         S.where.setdefault("compile", place())

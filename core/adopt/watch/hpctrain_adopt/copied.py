@@ -29,14 +29,15 @@ def copy(loader, other):
     if each * count > free:
         return {"why": f"its samples take {each * count >> 20} MiB as arrays, and {free >> 20} MiB are free at {OUT}"}
     folder = os.path.join(OUT, "data")
+    whole = any(not t.is_floating_point() for name, t in one.items() if not TARGET.fullmatch(name))
     try:
         for part, source in (("train", loader), ("val", other)):
             if source:
-                write_part(source, os.path.join(folder, part), max(1, FILE_BYTES // each))
+                write_part(source, os.path.join(folder, part), len(source.dataset) if whole else max(1, FILE_BYTES // each))
     except Exception as error:  # noqa: BLE001
         shutil.rmtree(folder, ignore_errors=True)
         return {"why": f"its samples can't be read one after the other: {type(error).__name__}: {error}"}
-    return {"copied": {"bytes": each * count}}
+    return {"copied": {"bytes": each * count, "file": "/00000.npz" if whole else ""}}
 
 
 def write_part(loader, folder, per_file):

@@ -74,7 +74,7 @@ def batch_seen(graph):
         graph.sides = next(list(t.shape) for _, t in leaves(next(call.out for call in graph.keeps_alive if isinstance(call.function, torch.nn.Module))))
     if FIELDS["how"] is False or LAST["batch"] is None:
         return
-    inputs = [(graph.names[i], t.detach().cpu()) for i, t in enumerate(graph.values) if t.dim() and i not in graph.drawn]
+    inputs = [(graph.names[i], t.detach().cpu()) for i, t in enumerate(graph.values) if t.dim() and i not in graph.drawn and t.layout == torch.strided]
     known, found = FIELDS["how"], {}
     fields = dict(leaves(LAST["batch"]))
     for name, t in inputs:

@@ -5,7 +5,7 @@ import inspect
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
-from .seen import S, tensors
+from .seen import S, odd, tensors
 
 # These make a tensor of sizes alone.
 MAKERS = ("full", "ones", "zeros", "arange", "empty")
@@ -30,7 +30,8 @@ class Call:
 
     def written(self):
         """What it writes to."""
-        return tensors(self.args[:1]) if self.in_place() else []
+        kind = getattr(getattr(self.function, "__self__", None), "__name__", "data")
+        return tensors(self.args[:1]) if self.in_place() and (self.name != "__set__" or kind == "data") else []  # not .grad
 
     def numbers(self):
         return [value for value in tree_flatten((self.args[1:], self.kwargs))[0] if isinstance(value, (int, float))]
@@ -70,6 +71,22 @@ def needed_for(calls, wanted):
     return sorted(found), made
 
 
+def behind_model(calls, needed):
+    """Without the functions that give the first model its batch. Behind a validation they are watched, and at the first step they
+    are not."""
+    first = next((index for index in needed if isinstance(calls[index].function, torch.nn.Module)), 0)
+    before = [i for i in needed if i < first and not any(t.requires_grad for t in tensors(calls[i].out))]
+    return [i for i in needed if i not in before], [calls[i] for i in before], getattr(calls[first], "given", {})
+
+
+def strided(t):
+    return t.layout == torch.strided and t.numel() > 0
+
+
+def remade(call):
+    return call.drawn is not None or call.name in MAKERS
+
+
 class Graph:
     """The functions from the models' calls to the losses; each turn of an optimizer has one."""
 
@@ -78,6 +95,8 @@ class Graph:
         if any(id(loss) not in made for loss in losses):
             raise Unfit("the loss is not made of the model's outputs by torch's functions")
         self.keeps_alive = calls  # ids stay what they are
+        needed, before, given = behind_model(calls, needed)
+        kept = kept | given
         self.made = {id(t): t for index in needed for t in tensors(calls[index].out)}
         self.calls, self.outside, self.values = [], [], []
         called = {id(calls[index].function) for index in needed}
@@ -85,7 +104,7 @@ class Graph:
         if not self.roots:
             raise Unfit("the loss does not depend on the model")
         self.known = {key: Ref("state", *at) for key, at in state_of(self.roots).items()}
-        recent = {id(t): call for call in S.recent for t in tensors(call.out)} if S.turns() else {}
+        recent = {id(t): call for call in [*S.recent, *before] if remade(call) for t in tensors(call.out)} if S.turns() else {}
         for index in needed:
             self.add(calls[index], recent, kept)
         self.losses = [self.known[id(loss)] for loss in losses]
@@ -94,7 +113,29 @@ class Graph:
         self.names = self.named()
         # Where the script draws all that there is, it draws its data.
         drawn = {call.drawn.at[0] for call in self.calls if call.drawn is not None}
+        self.fixed = set()  # inputs that are a part of the program
         self.drawn = drawn if any(t.dim() > 0 and i not in drawn for i, t in enumerate(self.outside)) else set()
+
+    def given(self):
+        """The inputs that a batch has. A number of no dimensions stays."""
+        drawn = set() if S.quiet else self.drawn
+        return [i for i, t in enumerate(self.outside) if t.dim() and i not in drawn and i not in self.fixed]
+
+    def fix(self, batches):
+        """Where inputs are not of one length, what never changes is a part of the program: a graph's edges, or all of its nodes."""
+        if len({self.outside[i].shape[0] for i in self.given()}) < 2 or len(batches) < 2:
+            return
+        self.fixed = {i for i in self.given() if all(torch.equal(batch[i], batches[0][i]) for batch in batches)}
+        if not self.given():  # a batch has something at least
+            self.outside.append(torch.zeros(1, 1))
+            self.names.append("step")
+            for batch in batches:
+                batch.append(torch.zeros(1, 1))
+
+    def carried_from(self, calls):
+        """The name of an input that a model has made before, for the last loss; null where there is none."""
+        made = {t.untyped_storage().data_ptr() for call in calls if isinstance(call.function, torch.nn.Module) for t in tensors(call.out) if strided(t)}
+        return next((self.names[i] for i, t in enumerate(self.outside) if strided(t) and t.dim() and t.untyped_storage().data_ptr() in made), None)
 
     def shows(self, models):
         """A prediction is the largest output of a model that learns; null where none has dimensions."""
@@ -173,8 +214,11 @@ class After:
                 given = tensors(call.args[:1])
                 if given and t.data_ptr() == given[0].data_ptr() and t.shape == given[0].shape:
                     aliases[id(t)] = aliases.get(id(given[0]), id(given[0]))
-            if any(aliases.get(id(t), id(t)) in still for t in call.written()):
+            written = {aliases.get(id(t), id(t)) for t in call.written()} & set(state)
+            if written & still:
                 writes.append(index)
+            elif written:
+                odd("weights that an optimizer trains are changed behind its step, and are not here", call.where)
         needed, _ = needed_for(calls, writes)
         self.keeps_alive, self.calls = calls, []
         known = {key: Ref("state", *at) for key, at in state.items()}

@@ -56,9 +56,9 @@ class Whole(torch.nn.Module):
 
     def forward(self, *inputs):
         (graph,), (after,), given = self.graph, self.after, iter(inputs)
-        drawn = set() if S.quiet else graph.drawn
-        outside = [next(given) if t.dim() and i not in drawn else t for i, t in enumerate(graph.outside)]  # a number stays
-        first = next((i for i, t in enumerate(graph.outside) if t.dim() and i not in drawn), None)
+        own = graph.given()
+        outside = [next(given) if i in own else t for i, t in enumerate(graph.outside)]
+        first = next(iter(own), None)
         batch = (0, 0) if first is None else (graph.outside[first].shape[0], outside[first].shape[0])
         state = [dict([*r.module.named_parameters(), *r.module.named_buffers()]) for r in graph.roots]
         made, outputs = self.run(graph.calls, state, outside, batch), []
@@ -101,15 +101,9 @@ class Whole(torch.nn.Module):
         return replay(call, words, keywords, batch)
 
 
-def inputs_of(graph):
-    """Those that a batch gives."""
-    drawn = set() if S.quiet else graph.drawn
-    return [i for i, t in enumerate(graph.outside) if t.dim() and i not in drawn]
-
-
 def named(graph, after, losses, scale):
     """Its forward takes inputs by their names, which the program keeps."""
-    names = ", ".join(graph.names[i] for i in inputs_of(graph))
+    names = ", ".join(graph.names[i] for i in graph.given())
     made = {"Whole": Whole}
     exec(f"class Named(Whole):\n    def forward(self, {names}):\n        return Whole.forward(self, {names})", made)  # noqa: S102
     return made["Named"](graph, after, losses, scale)
@@ -121,7 +115,7 @@ def export(graph, after, losses, scale, name):
     for root in graph.roots:
         for key, module in root.module.named_modules():
             module.training = root.training[key]
-    example = tuple(graph.outside[i].detach().clone() for i in inputs_of(graph))
+    example = tuple(graph.outside[i].detach().clone() for i in graph.given())
     dynamic = tuple({0: torch.export.Dim.AUTO} for _ in example)
     why = None
     for shapes in (dynamic, None):

@@ -34,13 +34,15 @@ class Seen:
         self.optimizers, self.schedulers, self.loader, self.clip = [], [], None, None
         # The calls of a micro-batch, or of a whole step where optimizers take turns; null between them. Tensors from outside are
         # kept as they were when they were first used. Behind a step, and until the next call of a model, lies what follows it.
-        self.depth, self.calls, self.value_calls, self.kept, self.follows = 0, None, [], {}, None
+        self.depth, self.calls, self.value_calls, self.kept, self.alive, self.follows = 0, None, [], {}, [], None
         self.recent = deque(maxlen=64)  # tensors that were made of sizes alone, before a model was called
         self.first, self.after, self.batches, self.losses, self.rates, self.norms = None, None, [], [], [], []
         self.steps, self.micro, self.per_step, self.next = 0, 0, [], {}
         # Losses since the last optimizer's step, turns since the last whole step, and the optimizers of each turn.
         self.lost, self.turn, self.order, self.places, self.clips, self.trained = [], [], [], {}, {}, False
         self.amp, self.scaled, self.draws, self.where, self.odd = None, {}, [], {}, []
+        # Steps that have another shape than the first; what they were made of, for the next to see; the loops around a step.
+        self.parted, self.last_calls, self.length, self.seed, self.clip_value, self.causal = [], [], None, None, None, {}
         # While batches are compared nothing is drawn; a program that is exported draws, or does not.
         self.quiet, self.exporting = True, False
 
@@ -83,8 +85,8 @@ def name_of(module):
     return type(module).__name__.lower()
 
 
-def odd(what):
-    told = {"what": what, "where": place()}
+def odd(what, where=None):
+    told = {"what": what, "where": place() if where is None else where}
     if told not in S.odd:
         S.odd.append(told)
 

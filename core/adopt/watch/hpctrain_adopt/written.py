@@ -2,16 +2,18 @@
 
 import itertools
 import json
+import math
 import os
 import sys
 import traceback
 
 import torch
 
+from .copied import TARGET
 from .data import FIELDS, read_data
 from .drawn import again
 from .graph import After, Unfit
-from .program import export, inputs_of
+from .program import export
 from .seen import OUT, STEPS, S, odd
 from .timed import TIMES, end_timing, plain, schedules
 
@@ -113,12 +115,21 @@ def finish():
         if is_first():
             end_timing()
             write()
-    except BaseException:  # noqa: BLE001
+    except BaseException as error:  # noqa: BLE001
         traceback.print_exc()
         code = 1
+        tell({"odd": S.odd, "error": f"What was seen can't be written: {type(error).__name__}: {error}"})
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def refuse(error):
+    """Ends the script where its steps can't be trained here."""
+    if is_first():
+        tell({"odd": S.odd, "error": error[0].upper() + error[1:]})
+    sys.stdout.flush()
+    os._exit(1)
 
 
 def ended():
@@ -153,7 +164,8 @@ def as_at_first(graph):
             if id(p) not in learns:
                 p.requires_grad_(False)
         root.module.cpu()
-    graph.outside = [t.cpu() for t in graph.outside]
+    graph.outside = [t.cpu() if t.layout == torch.strided else t.cpu().to_dense() for t in graph.outside]
+    graph.fix(S.batches)
 
 
 def names_apart(roots):
@@ -170,13 +182,33 @@ def compared_steps(graph, micro):
     first = S.batches[0]
     full = list(itertools.takewhile(lambda b: all(x.shape == y.shape for x, y in zip(b, first)), S.batches))
     even = sum(1 for _ in itertools.takewhile(lambda count: count == micro, S.per_step))
-    compared = min(even, len(full) // micro)
-    if compared < S.steps:
+    compared = min(even, len(full) // micro, *S.parted[:1])
+    finite = sum(1 for _ in itertools.takewhile(lambda losses: all(map(math.isfinite, losses)), S.losses)) // micro
+    if finite < compared:
+        compared = finite
+        odd(f"the script's loss is no number at step {compared + 1}: the steps before it are compared", S.where.get("loss", ""))
+    elif compared < S.steps and compared not in S.parted:
         odd(f"step {compared + 1} has batches of another size, or more or fewer of them: the steps before it are compared")
     if ranks()[1] > 1 and compared > 1:
         compared = 1
         odd(f"the script has {ranks()[1]} ranks, and the batches of the others are not seen: the first step is compared")
     return full or [first], compared
+
+
+def ignored(graph):
+    """A class below 0 that stands for no class."""
+    whole = [t for i in graph.given() if TARGET.fullmatch(graph.names[i]) for t in (b[i] for b in S.batches) if t.dtype == torch.int64]
+    below = {int(v) for t in whole for v in t[t < 0].unique()}
+    return below.pop() if len(below) == 1 else None
+
+
+def plainly(value):
+    """What is no number is null in JSON."""
+    if isinstance(value, dict):
+        return {key: plainly(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plainly(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write():
@@ -196,8 +228,13 @@ def write():
     device = next(p for root in graph.roots for p in root.module.parameters()).device.type
     as_at_first(graph)
     S.exporting, whys = True, {"quiet": None, "program": None}
+    lengths = {graph.names[i]: graph.outside[i].shape[0] for i in graph.given()}
+    if len(set(lengths.values())) > 1:
+        text = ", ".join(f"{name} {count}" for name, count in lengths.items())
+        tell(found | {"error": f"The inputs are not of one length ({text}), so that they are no batch of samples: the first side counts samples here"})
+        return
     draws = bool(S.draws) or "dropout" in S.where or "random" in S.where
-    inputs = inputs_of(graph)
+    inputs = graph.given()
     if draws:
         whys["quiet"] = export(graph, S.after, losses, scale, "steps.pt2")
     S.quiet = False
@@ -234,6 +271,11 @@ def write():
             "rates": S.rates,
             "norms": S.norms,
             "clip": S.clip,
+            "clip_value": S.clip_value,
+            "seed": S.seed,
+            "length": S.length,
+            "ignored": ignored(graph),
+            "fixed": [graph.names[i] for i in sorted(graph.fixed)],
             "amp": S.amp,
             "optimizer": type(optimizers[0]).__name__,
             "turns": [
@@ -254,4 +296,4 @@ def write():
 
 def tell(found):
     with open(os.path.join(OUT, "seen.json"), "w") as file:
-        json.dump(found, file, indent=1, default=str)
+        json.dump(plainly(found), file, indent=1, default=str)
