@@ -1,6 +1,6 @@
 // `hpctrain find-batch`: which batch sizes fit, and how fast each of them is.
 import { EXIT, UserError } from "../../core/base/errors.ts";
-import { formatBytes, formatDuration, formatRate } from "../../core/base/format.ts";
+import { formatBytes, formatDuration, formatMilliseconds, formatRate } from "../../core/base/format.ts";
 import { type FoundBatch, searchBatches, type TriedBatch } from "../../core/train/finders/batch.ts";
 import { beginAsRun } from "../../core/train/finders/probe.ts";
 import { stepTimer } from "../../core/train/finders/timing.ts";
@@ -64,7 +64,7 @@ const line = ({ size, rate, seconds, memory }: TriedBatch): string =>
     : row(String(size), formatRate(rate), formatStep(seconds!), formatBytes(memory!));
 
 const formatStep = (seconds: number): string =>
-  seconds < 1 ? `${(1000 * seconds).toPrecision(3)} ms` : formatDuration(seconds);
+  seconds < 1 ? formatMilliseconds(1000 * seconds) : formatDuration(seconds);
 
 const ENDS: Readonly<Record<FoundBatch["end"], string>> = {
   memory: "the next one does not fit into memory",

@@ -28,6 +28,10 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(hours / 24)}d ${two(hours % 24)}h`;
 }
 
+/** Three digits, and all of a second and more: "0.0812 ms", "12.3 ms", "1250 ms". */
+export const formatMilliseconds = (ms: number): string =>
+  `${ms < 999.5 ? ms.toPrecision(3) : ms.toFixed(0)} ms`;
+
 /** "3.0e-4", and "0" for zero. */
 export function formatLearningRate(rate: number): string {
   return rate === 0 ? "0" : Number.isFinite(rate) ? rate.toExponential(1) : spelled(rate);

@@ -3,6 +3,7 @@
 //
 //   op by op ── the steps to come would take several times what a plan costs ──> in turn ── the medians ──┬─> compiled
 //                                                                                                         └─> op by op
+import { formatMilliseconds } from "../base/format.ts";
 import type { Choice, ChoiceInTurn } from "./compiler.ts";
 
 /** A plan costs about so many milliseconds, and so many micro-batches that are computed to judge it. */
@@ -63,7 +64,8 @@ class InTurn implements ChoiceInTurn {
     this.compiled = mine < other;
     if (this.compiled) return;
     this.tell(
-      `Steps run op by op from here on: forward and backward take ${ms(other)} so and ${ms(mine)} compiled ` +
+      `Steps run op by op from here on: forward and backward take ${formatMilliseconds(other)} so and ` +
+        `${formatMilliseconds(mine)} compiled ` +
         "(--compile=exact compiles them all the same, with the same bits).",
     );
   }
@@ -72,5 +74,3 @@ class InTurn implements ChoiceInTurn {
 /** Both are sorted. */
 const isClear = (one: readonly number[], other: readonly number[]): boolean =>
   CLEAR * one.at(-1)! < other[0] || CLEAR * other.at(-1)! < one[0];
-
-const ms = (time: number): string => `${time.toPrecision(3)} ms`;

@@ -1,5 +1,6 @@
 // Settings say whether steps are compiled, and which way; some models and settings can't be.
 import type { Cursor } from "../checkpoint/training_state.ts";
+import { formatMilliseconds } from "../base/format.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Config } from "../settings/settings.ts";
 import { scope } from "../../ffi/tensor.ts";
@@ -101,7 +102,8 @@ export function openChoice(
     compiled: true,
     compare(compiled: () => void, ordinary: () => void) {
       const [own, theirs] = timed(compiled, ordinary, open ? MOST_MS : TOLD_MS);
-      const times = `forward and backward take ${ms(own)} compiled and ${ms(theirs)} op by op`;
+      const [mine, other] = [own, theirs].map(formatMilliseconds);
+      const times = `forward and backward take ${mine} compiled and ${other} op by op`;
       if (own < theirs) tell(`With these batches ${times}.`);
       else if (!open) tell(`With these batches ${times}: --no-compile is faster.`);
       else {
@@ -136,8 +138,6 @@ function timed(compiled: () => void, ordinary: () => void, most: number): number
 
 const isClear = ([one, other]: readonly (readonly number[])[]): boolean =>
   CLEAR * Math.max(...one) < Math.min(...other) || CLEAR * Math.max(...other) < Math.min(...one);
-
-const ms = (time: number): string => `${time.toPrecision(3)} ms`;
 
 /** `--compile` goes on as the run has chosen; says so where it chose against it. */
 export function keepChoice({ training }: Config, saved: unknown): string[] {

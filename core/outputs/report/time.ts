@@ -1,5 +1,5 @@
 // Where the time of a run went: the parts of it, rank by rank, and what restarts have cost.
-import { formatDuration, formatPlural } from "../../base/format.ts";
+import { formatDuration, formatMilliseconds, formatPlural } from "../../base/format.ts";
 import { type Attempt, endOfAttempt, wallOf } from "../../run/lineage.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { ownWork, percentages, TIME_PART_LABELS, TIME_PARTS } from "../../run/account.ts";
@@ -28,7 +28,7 @@ export function timeOfRun(
     name: TIME_PART_LABELS[name],
     percent,
     seconds: time[`${name}_s`],
-    step: timesSteps > 0 ? `${(1000 * timeOfSteps[`${name}_s`] / timesSteps).toPrecision(3)} ms` : "",
+    step: timesSteps > 0 ? formatMilliseconds(1000 * timeOfSteps[`${name}_s`] / timesSteps) : "",
     hue: TIME_PARTS.indexOf(name),
   }));
   const whole = shares.reduce((sum, { seconds }) => sum + seconds, 0);
@@ -71,7 +71,7 @@ export function rankTimes(data: RunData): Html | null {
     ? rows
     : rows.toSorted((a, b) => b.own - a.own).slice(0, MOST_RANKS);
   const parts = [["own work", 0], ["waiting for data", 1], ["waiting for other ranks", 8]] as const;
-  const each = (seconds: number) => `${(1000 * seconds / total.steps).toPrecision(3)} ms`;
+  const each = (seconds: number) => formatMilliseconds(1000 * seconds / total.steps);
   return markup`<section id="ranks"><h2>Ranks</h2>
 <p class="faint">Means over ${total.steps} steps. The fastest rank has ${
     (100 * (slowest - fastest) / Math.max(slowest, 1e-9)).toFixed(0)

@@ -56,6 +56,15 @@ Deno.test("durations show two units at most and carry over when they round up", 
     [NaN, "?"],
   ]));
 
+Deno.test("milliseconds keep three figures below a second, and all of them above", () =>
+  table(format.formatMilliseconds, [
+    [0.08123, "0.0812 ms"],
+    [12.34, "12.3 ms"],
+    [999.4, "999 ms"],
+    [999.6, "1000 ms"],
+    [1049.6, "1050 ms"],
+  ]));
+
 Deno.test("learning rates have one decimal and an exponent", () =>
   table(format.formatLearningRate, [[3e-4, "3.0e-4"], [0.001, "1.0e-3"], [0, "0"], [1, "1.0e+0"], [
     NaN,
