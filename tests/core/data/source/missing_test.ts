@@ -258,7 +258,7 @@ Deno.test(
     const padded = open(path, { ...turning, features, fill, crop_padding: 1, targets: ["y"] });
     assertMatch(await refusal(padded), /--crop-padding would make up targets/);
     const resized = open(path, { resize: 4, features, fill, targets: ["k"] }, "auto");
-    assertMatch(await refusal(resized), /classes of pixels can't be resized/);
+    assertMatch(await refusal(resized), /classes of pixels are never blended/);
   }),
 );
 
