@@ -44,7 +44,16 @@ export const FLOORS: readonly (readonly string[])[] = [
  */
 const TRAINING: readonly (readonly string[])[] = [
   ["gradients", "step.ts", "captured_step.ts", "user_step.ts"],
-  ["finders", "weight_update.ts", "evaluate.ts", "monitor.ts", "media.ts", "examples.ts", "diagnostics.ts"],
+  [
+    "finders",
+    "weight_update.ts",
+    "evaluate.ts",
+    "monitor.ts",
+    "media.ts",
+    "examples.ts",
+    "diagnostics.ts",
+    "held_diagnostics.ts",
+  ],
   ["rank_group.ts", "record.ts", "pauses.ts", "deferred_metrics.ts"],
   ["setup", "trainer.ts"],
   ["epoch.ts", "epoch_end.ts", "loop.ts"],

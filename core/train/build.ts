@@ -29,7 +29,7 @@ import { type Amp, chooseAmp } from "./precision.ts";
 import type { Source } from "../data/source/source.ts";
 import { isOfLatitude, pointWeights } from "../data/source/weights.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
-import { needsWholeGradient } from "./optimizers.ts";
+import { needsWholeGradient } from "./clipping.ts";
 
 export interface Built {
   readonly data: Opened;

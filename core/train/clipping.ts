@@ -29,8 +29,10 @@ import type { Model } from "../models/model.ts";
 import { isCode } from "../models/user/file.ts";
 import type { Config } from "../settings/settings.ts";
 import { type Arena, gradientNorm } from "./arena.ts";
+import { traitsOf } from "./optimizers.ts";
 import type { Optimizer } from "./optimizers/optimizer.ts";
 import { zerosAs } from "./optimizers/optimizer.ts";
+import type { Amp } from "./precision.ts";
 
 /** Changes the gradients that this rank updates, behind --clip-norm; `step` is counted from 0. */
 export type ChangeGradients = (step: number) => void;
@@ -45,6 +47,14 @@ export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number):
     const scale = minimum(factor, constant(1, "f32", device));
     for (const gradient of gradients) mul_(gradient, scale);
   });
+}
+
+/** True where something reads a step's gradients as one tensor, or adds to them. */
+export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
+  const accumulates = t.grad_accum > 1 || t.fit_batch || t.global_batch_size > t.batch_size;
+  const changes = t.clip_norm > 0 || t.clip_value > 0 || t.clip_adaptive > 0 || t.gradient_noise > 0;
+  return accumulates || changes || t.deterministic === "world" || amp === "fp16" ||
+    traitsOf(t.optimizer).wholeGradient;
 }
 
 interface Changed {

@@ -1,12 +1,10 @@
 // Diagnostics of an evaluation, for the report: errors by place, confused classes, and samples with what the
 // model makes of them. Sums stay on the device until the evaluation ends, and failing to make them fails nothing.
 import { Buffer } from "node:buffer";
-import { noGrad } from "../../ffi/autograd.ts";
-import { add, constant, copiesMemory, ones, sub, toNumbers, uninitialised, zeros } from "../../ffi/make.ts";
+import { add, constant, ones, sub, toNumbers, zeros } from "../../ffi/make.ts";
 import {
   argmax,
   cat,
-  copy_,
   ge,
   gt,
   logicalAnd,
@@ -40,12 +38,10 @@ import {
   packMap,
   type PlacedErrors,
   type ShownSample,
-  writeDiagnostics,
 } from "../run/diagnostics.ts";
 import type { ConfusionNote } from "../run/events.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Team } from "../ranks/team.ts";
-import { exchange } from "./arena.ts";
 import type { Pass } from "./blocks.ts";
 import { examplesOf, textExamples } from "./examples.ts";
 import { asMap, isPicture, type MediaSample, mediaSamples, pictureOf, predicted } from "./media.ts";
@@ -182,10 +178,8 @@ function confusionTally(count: number, oneLogit: boolean, ignored: number): Tall
 
 /** Samples, outputs of each, and points of all maps. */
 const MOST_SHOWN = 2, MOST_OUTPUTS = 3, MOST_INPUTS = 2, MOST_PACKED = 700_000;
-/** Samples that take longer (ms) are made so rarely that they take a small share of the run. */
-const LONG = 250, AT_MOST = 0.05;
 
-interface Evaluated {
+export interface Evaluated {
   readonly step: number;
   readonly epoch: number;
   /** The run ends with it. */
@@ -196,89 +190,7 @@ interface Evaluated {
   readonly sums: Float64Array | null;
 }
 
-interface Diagnose {
-  /** After an evaluation, with its weights. */
-  judged(pass: Pass, evaluated: Evaluated): void;
-  /** Writes what waits. */
-  close(): void;
-}
-
-/** Evaluations that follow each other sooner are diagnosed once in this time. */
-const OFTEN_MS = 1000;
-
-/** Rank 0 calls it. Null where a run keeps nothing. */
-export function openDiagnostics(
-  source: Source | null,
-  data: Config["data"],
-  folder: string,
-  clock: () => number = () => performance.now(),
-): Diagnose | null {
-  if (source === null || source.facts.targetless) return null;
-  let grid: Grid | null | undefined, took = 0, endedAt = -Infinity, judgedAt = clock();
-  const waiting = openWaiting();
-  const write = (pass: Pass, evaluated: Evaluated) => {
-    const began = clock();
-    try {
-      grid ??= source.grid?.() ?? null;
-      writeDiagnostics(folder, diagnosed(source, pass, evaluated, data, grid));
-    } catch {
-      // The report goes without it: training says itself what is wrong with samples, memory or the disk.
-    }
-    endedAt = clock();
-    took = endedAt - began;
-  };
-  return {
-    judged(pass, evaluated) {
-      const { better, last } = evaluated, now = clock(), next = now + (now - judgedAt);
-      judgedAt = now;
-      const mayWait = !last && next - endedAt <= OFTEN_MS;
-      if (mayWait && better && waiting.hold(pass, evaluated)) return;
-      if (mayWait && !better) return;
-      if (!better) return waiting.take(write);
-      waiting.drop();
-      if (took > LONG && !last && took > AT_MOST * (now - endedAt)) return;
-      write(pass, evaluated);
-    },
-    close: () => waiting.take(write),
-  };
-}
-
-/** More bytes of weights take as long to copy as what they spare. */
-const MOST_HELD = 2 ** 20;
-
-/** An evaluation whose diagnostics are made later, with a copy of the weights that it judged. */
-function openWaiting() {
-  const twins = new Map<Tensor, Tensor>();
-  let held: { readonly pass: Pass; readonly evaluated: Evaluated } | null = null, fits: boolean | null = null;
-  const exchangeAll = () => noGrad(() => twins.forEach((twin, own) => exchange(own, twin)));
-  return {
-    /** In place of what was held before. False where the weights are on a device, or too many. */
-    hold(pass: Pass, evaluated: Evaluated): boolean {
-      const tensors = pass.model.root.stateDict().map(([, t]) => t);
-      fits ??= tensors.every(({ device }) => device === "cpu") &&
-        tensors.reduce((bytes, { byteLength }) => bytes + byteLength, 0) <= MOST_HELD;
-      if (!fits) return false;
-      for (const t of tensors) {
-        let twin = twins.get(t);
-        if (!twin) twins.set(t, twin = keep(uninitialised(t.shape, { dtype: t.dtype })));
-        if (!copiesMemory(twin, t)) noGrad(() => copy_(twin, t));
-      }
-      held = { pass, evaluated };
-      return true;
-    },
-    drop: () => void (held = null),
-    take(write: (pass: Pass, evaluated: Evaluated) => void): void {
-      if (held === null) return;
-      const { pass, evaluated } = held;
-      held = null;
-      exchangeAll();
-      write(pass, evaluated);
-      exchangeAll();
-    },
-  };
-}
-
-function diagnosed(
+export function diagnosed(
   source: Source,
   pass: Pass,
   evaluated: Evaluated,

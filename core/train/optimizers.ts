@@ -1,5 +1,4 @@
 // The list of optimizers; each has a file of its own in optimizers/.
-import type { Config } from "../settings/settings.ts";
 import type { Module } from "../models/nn/module.ts";
 import { isCode } from "../models/user/file.ts";
 import type { Arena } from "./arena.ts";
@@ -9,7 +8,6 @@ import { adagrad } from "./optimizers/adagrad.ts";
 import { adam } from "./optimizers/adam.ts";
 import { adamax } from "./optimizers/adamax.ts";
 import { asgd } from "./optimizers/asgd.ts";
-import type { Amp } from "./precision.ts";
 import { lbfgs } from "./optimizers/lbfgs.ts";
 import { lamb } from "./optimizers/lamb.ts";
 import { lion } from "./optimizers/lion.ts";
@@ -67,11 +65,3 @@ export const traitsOf = (settings: OptimizerSettings): Traits => kindOf(settings
 /** The names of those that have a trait, for sentences. */
 export const optimizersThat = (have: (traits: Traits) => boolean): string[] =>
   Object.entries(OPTIMIZERS).flatMap(([name, { traits }]) => have(traits) ? [name] : []);
-
-/** True where something reads a step's gradients as one tensor, or adds to them. */
-export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
-  const accumulates = t.grad_accum > 1 || t.fit_batch || t.global_batch_size > t.batch_size;
-  const changes = t.clip_norm > 0 || t.clip_value > 0 || t.clip_adaptive > 0 || t.gradient_noise > 0;
-  return accumulates || changes || t.deterministic === "world" || amp === "fp16" ||
-    traitsOf(t.optimizer).wholeGradient;
-}

@@ -5,7 +5,7 @@ import { encodePng } from "../../../core/data/preview/picture.ts";
 import { PLAIN_BYTES } from "../../../core/data/text/tokenizer.ts";
 import { plainPart } from "../../../core/data/source/source.ts";
 import { readDiagnostics } from "../../../core/run/diagnostics.ts";
-import { openDiagnostics } from "../../../core/train/diagnostics.ts";
+import { openDiagnostics } from "../../../core/train/held_diagnostics.ts";
 import { examplesOf, textExamples } from "../../../core/train/examples.ts";
 import { predicted } from "../../../core/train/media.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
