@@ -11,6 +11,7 @@ import { record } from "../../ffi/trace.ts";
 import { Workspace } from "../compile/workspace.ts";
 import type { Arena } from "./arena.ts";
 import { answered, type Outcome, type Pass } from "./blocks.ts";
+import { sameShape, type Shape, shapeOf } from "./compiled_kinds.ts";
 import { attemptPlans, makePlans, type Plans } from "./compiled_plans.ts";
 import type { CompiledEvaluation } from "./compiler.ts";
 
@@ -25,8 +26,6 @@ const MOST_KINDS = 2;
 
 /** The weights move from one to the next. */
 const COMPARED_IN = 2;
-
-type Shape = Pick<Tensor, "dtype" | "shape">;
 
 type State =
   | { are: "op by op" }
@@ -49,12 +48,11 @@ export function openCompiledEvaluation(
   let evaluations = 0;
 
   const kindOf = (input: Tensor, target: Tensor): Kind | null => {
-    const known = kinds.find((kind) => isLike(kind.input, input) && isLike(kind.target, target));
+    const known = kinds.find((kind) => sameShape(kind.input, input) && sameShape(kind.target, target));
     if (known !== undefined || kinds.length === MOST_KINDS) return known ?? null;
-    const like = ({ dtype, shape }: Tensor) => ({ dtype, shape: [...shape] });
     const made: Kind = {
-      input: like(input),
-      target: like(target),
+      input: shapeOf(input),
+      target: shapeOf(target),
       state: { are: "unseen", spent: 0, shortest: Infinity },
     };
     kinds.push(made);
@@ -136,9 +134,3 @@ function refuse(kind: Kind, plans: Plans): void {
 const hasBits = (a: Tensor, b: Tensor): boolean =>
   a.dtype === b.dtype && a.byteLength === b.byteLength && a.contiguous && b.contiguous &&
   sameMemory([[memoryBlockOf(a), memoryBlockOf(b)]]);
-
-function isLike(a: Shape, b: Shape): boolean {
-  if (a.shape.length !== b.shape.length || a.dtype !== b.dtype) return false;
-  for (let i = 0; i < a.shape.length; i++) if (a.shape[i] !== b.shape[i]) return false;
-  return true;
-}

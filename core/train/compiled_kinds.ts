@@ -23,7 +23,7 @@ export type Steps =
 export const OP_BY_OP: Steps = { are: "op by op" };
 export const UNSEEN: Steps = { are: "unseen" };
 
-type Shape = Pick<Tensor, "dtype" | "shape">;
+export type Shape = Pick<Tensor, "dtype" | "shape">;
 
 /** A micro-batch's shapes. */
 export interface Kind {
@@ -56,9 +56,8 @@ export class Kinds {
   }
 
   add(p: Pass, { input, target, weight }: Given, steps: Steps): Kind {
-    const shape = ({ dtype, shape }: Tensor): Shape => ({ dtype, shape: [...shape] });
     const kind: Kind = {
-      ...{ input: shape(input), target: shape(target), weighted: weight !== null },
+      ...{ input: shapeOf(input), target: shapeOf(target), weighted: weight !== null },
       ...{ rollout: p.rollout?.steps ?? 0, steps, waited: 0 },
     };
     this.#all.push(kind);
@@ -71,7 +70,10 @@ export class Kinds {
   }
 }
 
-function sameShape(a: Shape, b: Shape): boolean {
+/** It holds when the tensor is gone. */
+export const shapeOf = ({ dtype, shape }: Tensor): Shape => ({ dtype, shape: [...shape] });
+
+export function sameShape(a: Shape, b: Shape): boolean {
   const x = a.shape, y = b.shape;
   if (x.length !== y.length) return false;
   for (let i = 0; i < x.length; i++) if (x[i] !== y[i]) return false;

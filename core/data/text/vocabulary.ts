@@ -37,9 +37,9 @@ const OTHER = "tokenizer.json";
 
 /** That of the tokenizer that packed the folder, or of a tokenizer.json that lies there; null where there is none. */
 export function vocabularyBeside(data_path: string): Vocabulary | null {
-  const path = join(data_path, OTHER);
   const own = tokenizerBeside({ data_path });
   if (own) return vocabularyOf(own);
+  const path = join(data_path, OTHER);
   if (!isFile(path)) return null;
   const { size, special, pieces, begins } = piecesOf(readText(path), path);
   return vocabulary(size, special, (token) => begins(pieces.get(token) ?? "") ? BEGINS : 0);

@@ -31,8 +31,8 @@ export const newSharedRing = (size = SIZE): SharedRing => ({
 
 export interface Pusher {
   /**
-   * Returns false without room. An `urgent` record wakes the reader, at most once in POLL_MS; others wait for its next look, and leave
-   * a quarter of the room to urgent ones.
+   * Returns false without room. An `urgent` record wakes the reader, at most once in POLL_MS; others wait for
+   * its next look, and leave a quarter of the room to urgent ones.
    */
   push(kind: number, text: string, urgent: boolean): boolean;
   /** It is never urgent, and allocates nothing. */

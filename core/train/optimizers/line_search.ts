@@ -45,7 +45,7 @@ export function over(a: Num, b: Num): Num {
   return b.single && !a.single ? single(Math.fround(1 / y) * x) : made(x / y, rounds);
 }
 
-export function isLess(a: Num, b: Num): boolean {
+function isLess(a: Num, b: Num): boolean {
   const [x, y] = meet(a, b);
   return x < y;
 }
