@@ -7,6 +7,9 @@ import { freeMemory } from "../base/memory.ts";
 
 const F32 = 4;
 
+/** The system takes a while to give back the pages of more than so many bytes. */
+const LARGE = 256 * 2 ** 20;
+
 export class Workspace {
   /** How many plans work in each piece. */
   readonly #pieces = new Map<Tensor, number>();
@@ -38,5 +41,10 @@ export class Workspace {
   rest(): void {
     if (this.device !== "cpu") return;
     for (const piece of this.#pieces.keys()) forgetMemory(memoryBlockOf(piece));
+  }
+  /** Between runs that follow each other, too: few pages would not be worth their time. */
+  get isLarge(): boolean {
+    return this.device === "cpu" &&
+      F32 * [...this.#pieces.keys()].reduce((sum, { numel }) => sum + numel, 0) >= LARGE;
   }
 }

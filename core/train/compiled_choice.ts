@@ -8,7 +8,7 @@ import { machineIsa, noIsa } from "../../ffi/machine.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import type { Pass } from "./blocks.ts";
 import { neverPays, openAutoChoice } from "./compiled_auto.ts";
-import { type Choice, type Compiler, type Mode, NO_COMPILER } from "./compiler.ts";
+import { type Choice, type Compiler, type Mode, NO_COMPILER, type TimedWay } from "./compiler.ts";
 import { thawing, type TrainedParameters } from "./trained_parameters.ts";
 
 /** The way that these settings ask for on this device, or null. */
@@ -100,7 +100,7 @@ export function openChoice(
   const open = training.compile === "on" && alone;
   const choice = {
     compiled: true,
-    compare(compiled: () => void, ordinary: () => void) {
+    compare(compiled: TimedWay, ordinary: TimedWay) {
       const [own, theirs] = timed(compiled, ordinary, open ? MOST_MS : TOLD_MS);
       const [mine, other] = [own, theirs].map(formatMilliseconds);
       const times = `forward and backward take ${mine} compiled and ${other} op by op`;
@@ -117,14 +117,15 @@ export function openChoice(
 }
 
 /** The medians of milliseconds that these take in turn. They are done after `most` if the plan is faster so far. */
-function timed(compiled: () => void, ordinary: () => void, most: number): number[] {
+function timed(compiled: TimedWay, ordinary: TimedWay, most: number): number[] {
   const ways = [compiled, ordinary];
   const times: number[][] = ways.map(() => []);
   const began = performance.now();
   for (let round = 0; round <= ROUNDS; round++) {
-    ways.forEach((way, i) => {
+    ways.forEach(({ prepare, run }, i) => {
+      scope(prepare);
       const began = performance.now();
-      scope(way);
+      scope(run);
       times[i].push(performance.now() - began);
     });
     const took = performance.now() - began, [own, theirs] = times.map((all) => all.at(-1)!);

@@ -158,7 +158,10 @@ class StepCompiler {
     return this.#taken(p, done, outcome);
   }
 
-  /** All micro-batches of a step go the way of its first one, whose time counts. */
+  /**
+   * All micro-batches of a step go the way of its first one, whose time counts. Where the workspace is large, a step that follows
+   * one of the other way gets the other's pages, and only warms up.
+   */
   #timedTurn(
     inTurn: ChoiceInTurn,
     plans: Plans,
@@ -167,12 +170,14 @@ class StepCompiler {
     given: Given,
     done: BlockDone | null,
   ): Outcome {
-    const begins = this.#fresh, began = performance.now();
+    const { workspace } = this.court, begins = this.#fresh;
+    const changes = begins && inTurn.next !== this.#turn && workspace.isLarge;
     if (begins) this.#turn = inTurn.next;
-    const outcome = this.#turn === "compiled"
-      ? this.#planned(plans, p, given, done)
-      : this.#opByOp(way, p, given, done);
-    if (begins) inTurn.took(performance.now() - began);
+    const isCompiled = this.#turn === "compiled";
+    if (changes) isCompiled ? returnFreedMemory() : workspace.rest();
+    const began = performance.now();
+    const outcome = isCompiled ? this.#planned(plans, p, given, done) : this.#opByOp(way, p, given, done);
+    if (begins && !changes) inTurn.took(performance.now() - began);
     if (this.choice?.compiled === false) this.#kinds.free(); // this one ran op by op
     return outcome;
   }

@@ -25,7 +25,7 @@ import {
 import { attemptPlans, makePlans, type Plans, type Recorded } from "./compiled_plans.ts";
 import type { Given, Refuser } from "./compiled_refusals.ts";
 import type { Arena } from "./arena.ts";
-import type { Run } from "./compiler.ts";
+import type { Run, TimedWay } from "./compiler.ts";
 
 /** All trials of a run share these. */
 export interface Court {
@@ -257,10 +257,20 @@ export class CompiledTrial {
   }
 
   /** Both ways, as often as they are to be timed: none of it counts. */
-  timed(plans: Plans, compare: (compiled: () => void, ordinary: () => void) => void): void {
-    const { input, target, weight } = this.given;
+  timed(plans: Plans, compare: (compiled: TimedWay, ordinary: TimedWay) => void): void {
+    const { input, target, weight } = this.given, { workspace } = this.court;
     const compiled = () => (drawMasks(this.pass, plans), void plans.run(input, target, weight, false, null));
-    this.buffers.uncounted(() => compare(compiled, () => void this.#ordinary()));
+    const ordinary = () => void this.#ordinary();
+    this.buffers.uncounted(() => {
+      if (!workspace.isLarge) {
+        return compare({ run: compiled, prepare() {} }, { run: ordinary, prepare() {} });
+      }
+      compare(
+        { run: compiled, prepare: () => (returnFreedMemory(), compiled()) },
+        { run: ordinary, prepare: () => (workspace.rest(), ordinary()) },
+      );
+      returnFreedMemory();
+    });
   }
 }
 

@@ -28,11 +28,17 @@ export interface Reports {
   warn(text: string): void;
 }
 
+export interface TimedWay {
+  run(): void;
+  /** Comes before it and is not timed: where memory is large, the other way's is given back, and this one's taken. */
+  prepare(): void;
+}
+
 export interface Choice {
   /** False from the moment on at which ordinary steps were found to be faster. */
   readonly compiled: boolean;
   /** Times both, tells of it, and chooses if the choice is open. */
-  compare(compiled: () => void, ordinary: () => void): void;
+  compare(compiled: TimedWay, ordinary: TimedWay): void;
   /** `auto`: it is chosen while the run trains, since both ways have the same bits. */
   readonly whileTraining?: ChoiceInTurn;
 }

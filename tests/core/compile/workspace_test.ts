@@ -17,7 +17,11 @@ Deno.test("plans share a room that is large enough, and its pages are given back
   assert(room.take(elements / 2) === whole);
   const larger = room.take(elements + 1);
   assert(larger !== whole);
+  assert(!room.isLarge);
   room.leave(larger);
+  const large = room.take(64 << 20); // nothing is written there
+  assert(room.isLarge);
+  room.leave(large);
   noGrad(() => fill_(whole, 1));
   const used = residentBytes();
   room.rest();

@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { assertSentence } from "../../sentences.ts";
 import { machineIsa } from "../../../ffi/machine.ts";
 import { settings } from "./rig.ts";
+import { Workspace } from "../../../core/compile/workspace.ts";
 import { openAutoChoice } from "../../../core/train/compiled_auto.ts";
 import { choiceFor, modeOfRun } from "../../../core/train/compiled_choice.ts";
 import type { ChoiceInTurn } from "../../../core/train/compiler.ts";
@@ -163,3 +164,39 @@ for (
     },
   });
 }
+
+Deno.test({
+  name:
+    "a large workspace is empty while steps run op by op, and a step that fills its memory again is not timed",
+  ignore,
+  async fn() {
+    const folder = Deno.makeTempDirSync(), all = [...FLAGS, "--batch-size=8"], rested: string[] = [];
+    const { isLarge } = Object.getOwnPropertyDescriptors(Workspace.prototype), { rest } = Workspace.prototype;
+    try {
+      const plain = await trained(`${folder}/off`, [...all, "--compile=off"]);
+      Object.defineProperty(Workspace.prototype, "isLarge", { get: () => true, configurable: true });
+      await started(`${folder}/auto`, [...all, "--compile=auto"], async (run) => {
+        const inTurn = run.choice!.whileTraining! as ChoiceInTurn & { next: string }, { took } = inTurn;
+        inTurn.pays = (alike) => {
+          if (alike === 4) {
+            Workspace.prototype.rest = function () {
+              rested.push(inTurn.next), rest.call(this);
+            };
+          }
+          return alike > 3;
+        };
+        inTurn.took = (
+          _,
+        ) => (rested.push(`timed ${inTurn.next}`), took.call(inTurn, inTurn.next === "compiled" ? 1 : 2));
+        await trainLoop(run);
+        assertEquals(stateOf(latestPath(run.paths)), stateOf(plain.path));
+      });
+      const round = ["timed compiled", "op by op", "timed op by op"];
+      assertEquals(rested.slice(-9), [...round, ...round, ...round]);
+    } finally {
+      Workspace.prototype.rest = rest;
+      Object.defineProperty(Workspace.prototype, "isLarge", isLarge);
+      Deno.removeSync(folder, { recursive: true });
+    }
+  },
+});

@@ -7,7 +7,7 @@ import { BatchNorm } from "../../../core/models/nn/norms.ts";
 import { Linear } from "../../../core/models/nn/linear.ts";
 import { Group, Module } from "../../../core/models/nn/module.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
-import type { Choice, Mode } from "../../../core/train/compiler.ts";
+import type { Choice, Mode, TimedWay } from "../../../core/train/compiler.ts";
 import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
@@ -307,8 +307,8 @@ Deno.test({
           let timed = 0;
           const choice = {
             compiled: true,
-            compare(...ways: readonly (() => void)[]) {
-              for (const way of ways) scope(way);
+            compare(...ways: readonly TimedWay[]) {
+              for (const { run } of ways) scope(run);
               timed++;
               choice.compiled = false;
             },
