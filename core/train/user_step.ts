@@ -1,6 +1,7 @@
 // `trainStep` of the library: a step of a program's own loop, on one rank.
 import type { Tensor } from "../../ffi/tensor.ts";
 import type { Arena } from "./arena.ts";
+import type { ChangeGradients } from "./clipping.ts";
 import { type GradientStrategy, plainGradients, type StepWatch } from "./gradients/strategy.ts";
 import type { Outcome, Pass } from "./blocks.ts";
 import type { CompiledPass } from "./compiler.ts";
@@ -26,6 +27,8 @@ export interface StepOptions {
   readonly compiled?: CompiledPass | null;
   /** Longest gradient; 0 leaves it alone. */
   readonly clipNorm: number;
+  /** @internal Behind clipNorm. */
+  readonly changeGradients?: ChangeGradients | null;
   /** Gives the reason to leave a step out, which is known from its loss: reading that waits for the device. */
   readonly refuse?: ((loss: Tensor, step: number) => string | null) | null;
   /** Sees each step's gradients when they are whole, before they are clipped. */
@@ -55,13 +58,13 @@ export function openStep(
   o: StepOptions,
   gradients: GradientStrategy = plainGradients(o),
 ): { parts: StepParts; watch: StepWatch } {
-  const { pass, arena, optimizer, scaler, clipNorm, refuse, look, hold, observe } = o;
+  const { pass, arena, optimizer, scaler, clipNorm, changeGradients, refuse, look, hold, observe } = o;
   const inspect: Inspection | null = look
     ? { due: () => true, inspect: (step, all) => look(step, arena, all) }
     : null;
   return {
     parts: {
-      ...{ pass, gradients, optimizer, scaler, clipNorm, inspect },
+      ...{ pass, gradients, optimizer, scaler, clipNorm, changeGradients, inspect },
       at: unwatched,
       guard: { reads: Boolean(refuse), refuse: refuse ?? (() => null) },
       saver: { hold: hold ?? nothing },

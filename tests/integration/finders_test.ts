@@ -18,6 +18,10 @@ Deno.test("find-lr writes a picture and the numbers, twice the same, and no run"
     assert(JSON.parse(numbers).swept.length > 50);
     await succeed(["find-lr", ...DATA, "--out", "again", "--json"], { cwd });
     assertEquals(Deno.readTextFileSync(`${cwd}/again.json`), numbers);
+    const high = "--optimizer sgd --weight-decay 0 --clip-value 1e-9 --from 1 --to 1e5 --steps 20 --json"
+      .split(" ");
+    const still = await succeed(["find-lr", ...DATA, ...high], { cwd });
+    assertEquals(JSON.parse(still.stdout).exploded, null, "steps that are clipped are as short as a run's");
   }));
 
 Deno.test("find-batch measures sizes up to the samples, and suggests one", () =>

@@ -6,6 +6,7 @@ import { openSampling } from "../../data/source/sampling.ts";
 import type { Config } from "../../settings/settings.ts";
 import { planBatches } from "../batches.ts";
 import type { Built } from "../build.ts";
+import { openChangeGradients } from "../clipping.ts";
 import { setSteps } from "../schedule.ts";
 import { lanesOf, openFeed } from "../feed.ts";
 import { optimizerFor } from "../parameter_groups.ts";
@@ -34,7 +35,8 @@ export function beginAsRun(config: Config, built: Built, device: Device, notes: 
     { parts, plan, model, samples: train.length, resetEma: undefined },
     notes,
   );
-  return { optimizer, scaler };
+  const changed = { config, model, arena, optimizer, updated: arena, places: null };
+  return { optimizer, scaler, changeGradients: openChangeGradients(changed) };
 }
 
 /** Longest wait for data at a time. */
@@ -50,9 +52,9 @@ export function openProbe(
 ): StepProbe {
   const { training, data } = config, { arena, pass, data: { train } } = built;
   const plan = planBatches(training, train.length, 1), sampling = openSampling(data, training.seed, train);
-  const { optimizer, scaler } = beginAsRun(config, built, device, notes);
+  const update = beginAsRun(config, built, device, notes);
   const options = {
-    ...{ pass, arena, optimizer, scaler, clipNorm: training.clip_norm, observe: null },
+    ...{ ...update, pass, arena, clipNorm: training.clip_norm, observe: null },
     checkpointing: training.gradient_checkpointing,
   };
   const threads = {

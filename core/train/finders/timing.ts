@@ -18,7 +18,7 @@ export function stepTimer(
   config: Config,
   built: Built,
   device: Device,
-  update: Pick<StepOptions, "optimizer" | "scaler">,
+  update: Pick<StepOptions, "optimizer" | "scaler" | "changeGradients">,
 ): TimeStep {
   const { training } = config, { arena, pass, channelsLast, data: { train } } = built;
   const options = {
