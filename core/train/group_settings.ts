@@ -39,6 +39,7 @@ export function ownSettings(model: Model, config: Config, named: readonly Named[
   const rules = [...groups, ...noDecayOf(model, config)], defaults = defaultNoDecay(model, config);
   const rates = ratesOf(model, config, named);
   refuseWhole(config, rules.length > 0);
+  refuseIdle(groups, named);
   return named.map((parameter, i) => {
     const given: Given = new Map();
     for (const { by, fits, settings } of rules) {
@@ -230,6 +231,16 @@ function levelsOf({ blocks, name }: Model): { of: Map<Tensor, number>; most: num
     );
   }
   return { of, most: owning.length - 1 };
+}
+
+/** Its settings would be believed and change nothing. */
+function refuseIdle(groups: readonly Rule[], named: readonly Named[]): void {
+  const idle = groups.find(({ fits }) => !named.some((parameter) => fits.some((fit) => fit(parameter))));
+  if (!idle) return;
+  throw new UserError(
+    "usage",
+    `${idle.by} fits frozen parameters alone: leave it out, or let them learn (--freeze, --lora-rank).`,
+  );
 }
 
 /** An optimizer that takes all weights together has the same settings for all. */

@@ -127,6 +127,11 @@ Deno.test(
     const cases: [string, string[], RegExp][] = [
       ["", ["nroms: weight_decay=0"], /--param-group nroms fits no parameter\. Did you mean "norms"\?/],
       ["", ["blocks[2-9]: lr=1"], /this model has the blocks 0 to 3, embedding to head\.$/],
+      [
+        "--freeze transformer.h.0",
+        ["blocks[1]: lr=1"],
+        /lr=1' fits frozen parameters alone: leave it out, or let them learn/,
+      ],
       ["", ["ndim>7: lr=1"], /--param-group ndim>7 fits no parameter of this model/],
       ["", ["norms"], /takes PATTERN: SETTING=VALUE, such as .*, but got "norms"\.$/],
       ["", ["norms:"], /takes PATTERN: SETTING=VALUE/],
