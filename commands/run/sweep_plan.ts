@@ -2,10 +2,11 @@
 import { join } from "../../deps/path.ts";
 import { drawnPoints, grid, readAxes, runNames, type SweepRequest } from "../../core/cluster/sweep/axes.ts";
 import { ranked, readSweep, type Sweep, sweepRows, whyUnranked } from "../../core/cluster/sweep/runs.ts";
-import { goalOf } from "../../core/cluster/sweep/metric.ts";
+import { type Goal, goalOf } from "../../core/cluster/sweep/metric.ts";
 import { joinedSpace, readSearchFile, type SearchFile, spaceOfAxes } from "../../core/cluster/sweep/space.ts";
 import { runCount, searchOf } from "../../core/cluster/sweep/search.ts";
 import { hasOldRuns, isSearch } from "../../core/cluster/sweep/trials.ts";
+import { monitorOf } from "../../core/run/best.ts";
 import { commandWithoutSecrets } from "../../core/base/secrets.ts";
 import { didYouMean } from "../../core/base/suggest.ts";
 import { looksLikeFlag, splitFlag } from "../../core/settings/options.ts";
@@ -96,6 +97,7 @@ function sweepOf(
   file: SearchFile | null,
 ): Sweep {
   const { random, search } = options, called = options.name ?? "sweep", metric = options.metric ?? "val_loss";
+  const wanted = options.goal ?? goalOfRuns(training, metric);
   if (!/^[\w][\w.+-]{0,60}$/.test(called)) {
     throw new UserError(
       "usage",
@@ -121,7 +123,7 @@ function sweepOf(
     }
     const space = joinedSpace(file?.space ?? [], spaceOfAxes(axes));
     const chosen = searchOf({ ...options, search: search ?? "grid" }, space, seed);
-    return { ...about, runs: [], fixed, goal: goalOf(metric, options.goal), search: chosen };
+    return { ...about, runs: [], fixed, goal: goalOf(metric, wanted), search: chosen };
   }
   refuseWithoutSearch(options);
   const points = random === undefined ? grid(axes) : drawnPoints(axes, runCount("random", random), seed);
@@ -131,8 +133,15 @@ function sweepOf(
     words: [...fixed, ...axes.map(({ before }, k) => before + point[k])],
     values: Object.fromEntries(axes.map((axis, k) => [axis.name, point[k]])),
   }));
-  const goal = options.goal === undefined ? {} : { goal: goalOf(metric, options.goal) };
+  const goal = wanted === undefined ? {} : { goal: goalOf(metric, wanted) };
   return { ...about, runs, ...goal };
+}
+
+/** The runs are told what is better (--monitor-mode), so they are ranked by that. */
+function goalOfRuns(training: Config["training"], metric: string): Goal | undefined {
+  const { name, mode } = monitorOf({ training }), plain = (one: string) => one.replace(/^val_/, "");
+  if (training.monitor_mode === "auto" || plain(name) !== plain(metric)) return undefined;
+  return mode === "max" ? "maximize" : "minimize";
 }
 
 function refuseWithoutSearch(options: Partial<PlanOptions>): void {
@@ -170,12 +179,13 @@ function place(made: Sweep, saveDir: string, request: string | undefined) {
     if (old && request !== undefined) {
       throw new UserError(
         "usage",
-        `The sweep ${request} in ${folder} has other runs: choose another --name, or remove that folder.`,
+        `The sweep ${request} in ${folder} has other runs: choose another --name, or remove that folder and its runs.`,
       );
     }
-    if (old || (made.search && hasOldRuns({ ...made, name }, request))) continue;
     const runs = made.runs.map((one) => ({ ...one, run: name + one.run.slice(made.name.length) }));
-    return { folder, sweep: { ...made, name, runs }, made: true, changed: true };
+    const sweep = { ...made, name, runs };
+    if (old || hasOldRuns(sweep, request)) continue;
+    return { folder, sweep, made: true, changed: true };
   }
 }
 

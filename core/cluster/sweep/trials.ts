@@ -120,10 +120,12 @@ export function trialRun({ search, fixed = [] }: SearchSweep, { run, words }: Tr
 
 const runName = (sweep: Sweep, number: number): string => `${sweep.name}-${String(number).padStart(3, "0")}`;
 
-/** A run of that name is there, and its events would be taken for this search's. */
+/** A run of such a name is there, and its events would be taken for those of this new sweep. */
 export function hasOldRuns(sweep: Sweep, named: string | undefined): boolean {
-  const logs = join(sweep.saveDir, "logs", runName(sweep, 0));
-  if (!pathExists(join(logs, "events.jsonl"))) return false;
+  const runs = isSearch(sweep) ? [runName(sweep, 0)] : sweep.runs.map(({ run }) => run);
+  const logs = runs.map((run) => join(sweep.saveDir, "logs", run))
+    .find((folder) => pathExists(join(folder, "events.jsonl")));
+  if (logs === undefined) return false;
   if (named === undefined) return true;
   throw new UserError(
     "usage",
