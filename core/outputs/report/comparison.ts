@@ -1,5 +1,5 @@
 // Several runs beside each other: what differs in their settings, how good each became, and which one is best.
-import { type BestEvaluation, isBetterThan, monitoredOf } from "../../run/best.ts";
+import { type BestEvaluation, isBetterThan, LOSS, monitoredOf } from "../../run/best.ts";
 import { formatBytes, formatCount, formatDuration, formatPlural, formatRate } from "../../base/format.ts";
 import { flat, NAMES_OF_RUN } from "../../run/flat_settings.ts";
 import type { RunData } from "../../run/run_data.ts";
@@ -12,37 +12,44 @@ import { elapsedSecondsOf, peakMemory, STATE_CLASS, typical } from "./summary.ts
 const whyNoBest = (runs: readonly RunData[]): string | null =>
   whyUnlike(runs.filter(({ best }) => best).map(({ run }) => noted(run).validation));
 
-/** The number of the best run; null where none was evaluated, or each on other data. Runs that monitor unlike metrics are compared by the loss. */
+/** Runs that monitor unlike metrics are compared by the loss. */
+function judgingOf(runs: readonly RunData[]): (best: BestEvaluation) => BestEvaluation {
+  const kinds = runs.flatMap(({ best }) => best ? [monitoredOf(best)] : []).map(({ name, mode }) =>
+    name + mode
+  );
+  return new Set(kinds).size === 1 ? (best) => best : ({ loss, step, epoch }) => ({ loss, step, epoch });
+}
+
+/** The number of the best run; null where none was evaluated, or each on other data. */
 function bestRunOf(runs: readonly RunData[]): number | null {
   if (whyNoBest(runs) !== null) return null;
-  const alike =
-    new Set(runs.flatMap(({ best }) => best ? [monitoredOf(best)] : []).map(({ name, mode }) => name + mode))
-      .size === 1;
+  const judged = judgingOf(runs);
   let first: number | null = null;
   runs.forEach(({ best }, i) => {
-    const own = best && (alike ? best : lossAlone(best)), other = first === null ? null : runs[first].best!;
-    if (own && isBetterThan(own, other && (alike ? other : lossAlone(other)))) first = i;
+    const other = first === null ? null : judged(runs[first].best!);
+    if (best && isBetterThan(judged(best), other)) first = i;
   });
   return first;
 }
 
-const lossAlone = ({ loss, step, epoch }: BestEvaluation): BestEvaluation => ({ loss, step, epoch });
-
 export function comparisonVerdict(runs: readonly RunData[]): Html | null {
-  const best = bestRunOf(runs), why = whyNoBest(runs);
+  const first = bestRunOf(runs), why = whyNoBest(runs);
   if (why !== null) return markup`<p class="verdict">${why}</p>`;
-  if (best === null) return null;
-  const run = runs[best], loss = run.best!.loss;
-  const second = runs.filter((_, i) => i !== best).flatMap(({ best, name }) =>
-    best ? [{ ...best, name }] : []
-  )
-    .sort((a, b) => a.loss - b.loss).at(0);
-  const headline = headlineOf(run, null);
-  const ahead = second && loss > 0 ? timesText(second.loss / loss) : "";
-  return markup`<p class="verdict"><b class="good">${run.name} is best:</b> a validation loss of ${
-    shortValue(loss)
-  } at step ${run.best!.step}${headline && `, and ${lowered(headline.label)} ${headline.text} there`}.${
-    second && ` The next one is ${second.name} with ${shortValue(second.loss)}${ahead}.`
+  if (first === null) return null;
+  const run = runs[first], judged = judgingOf(runs);
+  const { name: metric, mode, value } = monitoredOf(judged(run.best!));
+  const second = runs.filter((_, i) => i !== first)
+    .flatMap(({ best, name }) => best ? [{ name, value: monitoredOf(judged(best)).value }] : [])
+    .sort((a, b) => mode === "max" ? b.value - a.value : a.value - b.value).at(0);
+  const headline = headlineOf(run, null), byLoss = metric === LOSS;
+  const text = (value: number) => byLoss ? shortValue(value) : measureText(metric, value);
+  const ahead = second && byLoss && value > 0 ? timesText(second.value / value) : "";
+  const also = headline && headline.name !== metric &&
+    `, and ${lowered(headline.label)} ${headline.text} there`;
+  return markup`<p class="verdict"><b class="good">${run.name} is best:</b> ${
+    byLoss ? "a validation loss of" : lowered(measureLabel(metric))
+  } ${text(value)} at step ${run.best!.step}${also}.${
+    second && ` The next one is ${second.name} with ${text(second.value)}${ahead}.`
   }</p>`;
 }
 

@@ -164,6 +164,7 @@ export function sorted(rows: readonly RunRow[], word: string, reverse: boolean):
 function keyOf(word: string, rows: readonly RunRow[]): (row: RunRow) => Value {
   if (word === "state") return ({ state }) => STATES.indexOf(state);
   if (word === "started") return ({ started }) => started === null ? null : -started;
+  if (word === "best") return ({ best, mode }) => best !== null && mode === "max" ? -best : best;
   return fieldNamed(word, rows).of;
 }
 

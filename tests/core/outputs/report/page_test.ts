@@ -238,6 +238,17 @@ Deno.test("compared runs have a row each with values to sort by, and settings th
   );
 });
 
+Deno.test("runs that monitor another metric are told apart by it, and not by a loss that says otherwise", () => {
+  const runs = ["a", "b"].map((name, i) => {
+    const monitor = { name: "r2", mode: "max", value: [0.9, 0.8][i] } as const;
+    return { ...dataOf({ name }), best: { loss: [0.5, 0.3][i], step: 9, epoch: 1, monitor } };
+  });
+  assertMatch(
+    textOf(comparisonVerdict(runs)),
+    /^ a is best: R² 0\.900 at step 9, and accuracy \S+ there\. The next one is b with 0\.800\. $/,
+  );
+});
+
 Deno.test("diagnostics that were hurt in any one place are left out of the page, and never end it", async () => {
   const map = packMap({ width: 3, height: 2, values: Float64Array.of(1, 2, 3, 4, 5, NaN) });
   const axis = { name: "lat", units: "degrees_north", values: [1, 2] };

@@ -89,6 +89,10 @@ Deno.test("runs sort by best, start, state, a setting and their name; those with
   assertEquals(order("run"), ["bad", "new", "none", "r-2", "r-10"]);
   assertEquals(order("time", true), ["r-10", "bad", "new", "r-2", "none"]);
   assertThrows(() => order("bets"), UserError, 'Did you mean "best"?');
+  const judged = [0.7, 0.9, 0.8].map((best) =>
+    madeRow({ run: String(best), best, metric: "val_r2", mode: "max" })
+  );
+  assertEquals(sorted(judged, "best", false).map(({ run }) => run), ["0.9", "0.8", "0.7"]);
 });
 
 Deno.test("settings that differ come in the order of how much they do, without those that always do", () => {
