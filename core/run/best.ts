@@ -5,10 +5,14 @@ import type { Config } from "../settings/settings.ts";
 export type Mode = "min" | "max";
 
 const LARGER_IS_BETTER =
-  /^(val_|train_)?(acc|accuracy|balanced_accuracy|top\d|(anomaly_)?r2|f\d|auc|auroc|iou|mean_iou|skill|dice|precision|recall|average_precision|specificity|kappa|mcc|pearson|spearman|explained_variance)/i;
+  /^(val_|train_)?(acc(?![a-z])|accuracy|balanced_accuracy|top\d|(anomaly_)?r2|f\d|auc|auroc|iou|mean_iou|skill|dice|precision|recall|average_precision|specificity|kappa|mcc|pearson|spearman|explained_variance)/i;
+
+/** dice_loss and top1_error are none of those; what is behind a slash is the name of a class or target. */
+const OF_MISTAKES = /^[^/]*(loss|error|distance|(?<![a-z])err(?![a-z]))/i;
 
 /** The least is best of what is not known. */
-export const modeOf = (metric: string): Mode => LARGER_IS_BETTER.test(metric) ? "max" : "min";
+export const modeOf = (metric: string): Mode =>
+  LARGER_IS_BETTER.test(metric) && !OF_MISTAKES.test(metric) ? "max" : "min";
 
 /** A value that is not finite is never better. */
 export const isBetter = (mode: Mode, value: number, than: number | null | undefined): boolean =>

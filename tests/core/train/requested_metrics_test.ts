@@ -195,7 +195,19 @@ Deno.test("what is better is known of each metric", () => {
     "mean_iou_micro",
   ];
   assertEquals(most.map(modeOf), most.map(() => "max"));
-  assertEquals(["mape", "ece_10", "loss/dice", "rmse", "bias"].map(modeOf), Array<string>(5).fill("min"));
+  const least = [
+    "mape",
+    "ece_10",
+    "loss/dice",
+    "rmse",
+    "bias",
+    "dice_loss",
+    "top1_error",
+    "val_iou_err",
+    "acceleration_mae",
+  ];
+  assertEquals(least.map(modeOf), least.map(() => "min"));
+  assertEquals(["r2/error", "dice/loss", "acc", "acc"].map(modeOf), Array<string>(4).fill("max"));
 });
 
 Deno.test("metrics that these targets can't have are refused before the first step, with those that they can", () => {
