@@ -4,6 +4,8 @@ import { UserError } from "../../../base/errors.ts";
 interface Visitor {
   /** The cell's bytes are `from` up to `to`, without its quotes. */
   cell(column: number, from: number, to: number, line: number): void;
+  /** Something stands behind a cell's closing quote, in this line. */
+  behind?(line: number): void;
   /** The line began as the `line`th of the file. False ends the scan. */
   line(line: number, cells: number, next: number): boolean | void;
 }
@@ -41,7 +43,9 @@ export function scanCells(
         }
         if (at >= end) throw new UserError("data", `${path}: the quote in line ${began} is never closed.`);
         to = at++;
-        while (at < end && bytes[at] !== mark && bytes[at] !== NEWLINE) at++;
+        for (; at < end && bytes[at] !== mark && bytes[at] !== NEWLINE; at++) {
+          if (!isBlank(bytes[at])) visitor.behind?.(line);
+        }
       } else {
         while (at < end && bytes[at] !== mark && bytes[at] !== NEWLINE) at++;
         to = at;

@@ -97,14 +97,16 @@ function firstLines(path: string, bytes: Uint8Array, delimiter: string, start: n
 }
 
 /**
- * Names are words above numbers: no column has a number above a word, and some have a word above a number.
+ * Names are words above numbers, in some column. Below a missing value comes the one that counts.
  * pandas gives the names 0, 1, 2, ...
  */
-function isHeader([first, second]: readonly Line[]): boolean {
+function isHeader([first, ...others]: readonly Line[]): boolean {
   if (first.cells.length > 2 && first.cells.every((cell, i) => cell === String(i))) return true;
-  const below = second?.cells ?? [];
-  return first.cells.some((cell, i) => isWord(cell) && !isWord(below[i] ?? "")) || first.cells.every(isWord);
+  const below = (i: number) => others.map(({ cells }) => cells[i] ?? "").find((cell) => !isMissing(cell));
+  return first.cells.every(isWord) || first.cells.some((cell, i) => isWord(cell) && !isWord(below(i) ?? ""));
 }
+
+const isMissing = (cell: string): boolean => Number.isNaN(wordValue(cell));
 
 function isWord(cell: string): boolean {
   const bytes = new TextEncoder().encode(cell);
@@ -174,6 +176,8 @@ interface Reading {
   readonly values: Float32Array;
   numbers: number;
   fraction: boolean;
+  /** Some whole number is beyond those that floats of 32 bits tell apart. */
+  large: boolean;
   /** It is the first cell that is neither a number nor missing. */
   text: { readonly cell: string; readonly line: number } | null;
 }
@@ -184,6 +188,7 @@ function readColumns(path: string, bytes: Uint8Array, layout: TableLayout, lines
     values: new Float32Array(lines),
     numbers: 0,
     fraction: false,
+    large: false,
     text: null,
   }));
   const width = names.length;
@@ -192,13 +197,19 @@ function readColumns(path: string, bytes: Uint8Array, layout: TableLayout, lines
     cell(column, from, to, line) {
       if (column < width) readCell(readings[column], row, bytes, from, to, line + linesBefore);
     },
+    behind(line) {
+      throw unquoted(path, line + linesBefore);
+    },
     line(line, cells) {
       if (cells !== width) throw ragged(path, line + linesBefore, cells, width);
       row++;
     },
   });
   return names.map((name, i) => ({
-    ...toColumn(name, readings[i], row, () => texts(path, bytes, layout, i, row)),
+    ...toColumn(name, readings[i], row, {
+      texts: () => texts(path, bytes, layout, i, row),
+      doubles: () => doubles(path, bytes, layout, i, row),
+    }),
     onlyByName: i === 0 && layout.numbered,
   }));
 }
@@ -217,10 +228,15 @@ function readCell(
     const word = wordValue(text);
     if (word === undefined) reading.text ??= { cell: text, line };
     value = word ?? NaN;
-  } else if (!reading.fraction) reading.fraction = !Number.isInteger(value) || hasPoint(bytes, from, to);
+  } else if (!reading.fraction) {
+    reading.fraction = !Number.isInteger(value) || hasPoint(bytes, from, to);
+    if (value > WHOLE_FLOATS || value < -WHOLE_FLOATS) reading.large = true;
+  }
   reading.values[row] = value;
   if (!Number.isNaN(value)) reading.numbers++;
 }
+
+const WHOLE_FLOATS = 2 ** 24;
 
 /** "5.0" is a quantity where "5" may be a class. */
 function hasPoint(bytes: Uint8Array, from: number, to: number): boolean {
@@ -232,21 +248,45 @@ const POINT = 46, LETTER_E = 101;
 
 function toColumn(
   name: string,
-  { values, numbers, fraction, text }: Reading,
+  { values, numbers, fraction, large, text }: Reading,
   rows: number,
-  all: () => Texts,
+  again: { texts(): Texts; doubles(): Float64Array },
 ): Column {
   const plain = { name, shape: [rows], dtype: "f32", read: () => values.subarray(0, rows) } as const;
-  if (!text) return { ...plain, whole: numbers > 0 && !fraction };
+  const whole = numbers > 0 && !fraction;
+  // Numbers of patients and seconds since 1970 tell samples apart, whatever a batch has room for.
+  if (!text && whole && large) return { ...plain, whole, dtype: "f64", read: again.doubles };
+  if (!text) return { ...plain, whole };
   const example = `${JSON.stringify(text.cell.slice(0, 60))} in line ${text.line}`;
   if (numbers > 0) return { ...plain, unusable: `has ${example} among its numbers${hint(text.cell)}` };
   let found: Texts | undefined;
-  const once = () => found ??= all();
+  const once = () => found ??= again.texts();
   return { ...plain, text: { example, classes: () => once().classes }, read: () => once().codes };
 }
 
 const hint = (cell: string) =>
   /^-?\d+,\d+$/.test(cell) ? " (numbers have a point where others write a comma)" : "";
+
+/** The file is read again, as for texts: few columns have such numbers. */
+function doubles(
+  path: string,
+  bytes: Uint8Array,
+  { delimiter, start }: TableLayout,
+  wanted: number,
+  rows: number,
+): Float64Array {
+  const found = new Float64Array(rows);
+  let row = 0;
+  scanCells(path, bytes, delimiter, start, {
+    cell(column, from, to) {
+      if (column !== wanted) return;
+      const value = plainNumber(bytes, from, to);
+      found[row] = Number.isNaN(value) ? wordValue(cellText(bytes, from, to)) ?? NaN : value;
+    },
+    line: () => void row++,
+  });
+  return found;
+}
 
 interface Texts {
   readonly classes: readonly string[];
@@ -281,6 +321,12 @@ function texts(
   const place = new Map(classes.map((text, i) => [seen.get(text), i]));
   return { classes, codes: Float32Array.from(found, (code) => place.get(code) ?? NaN) };
 }
+
+const unquoted = (path: string, line: number): UserError =>
+  new UserError(
+    "data",
+    `${path}: line ${line} has text behind the closing quote of a cell. Write a quote within a cell twice ("").`,
+  );
 
 function ragged(path: string, line: number, found: number, expected: number): UserError {
   return new UserError(

@@ -169,6 +169,33 @@ Deno.test(
   }),
 );
 
+Deno.test(
+  "a first row of data stays one, though a value below it is missing, and names stay names",
+  inFolder((folder) => {
+    const { train } = open(text(folder, "1.5,2,red\n2.5,3,\n3.5,4,blue\n"), { bad_samples: "skip" });
+    assertEquals([all(train, "input"), all(train, "target")], [[1.5, 2, 3.5, 4], [1, 0]]);
+    assertEquals(all(open(text(folder, "a,1990,y\n,,\n1,2,0.5\n"), { bad_samples: "skip" }).train, "input"), [
+      1,
+      2,
+    ]);
+  }),
+);
+
+Deno.test(
+  "whole numbers that floats of 32 bits round still tell samples apart",
+  inFolder((folder) => {
+    const rows = [0, 1, 2, 3].map((i) => `${i},${100_000_000 + i},0.${i}\n`).join("");
+    const of = (data: Changes) => {
+      const config = { features: ["x"], targets: ["y"], val_samples: 9, ...data };
+      return open(text(folder, `x,patient,y\n${rows}`), config);
+    };
+    const { train, val } = of({ validate_on: "patient=100000001" });
+    assertEquals([all(train, "input"), all(val!, "input")], [[0, 2, 3], [1]]);
+    assertEquals(all(of({ validate_on: "y=0.3" }).val!, "input"), [3]);
+    assertEquals(all(of({ validate_on: "y=0.1..0.2" }).val!, "input"), [1, 2]);
+  }),
+);
+
 const BAD: [what: string, content: string | Uint8Array, sentences: string[]][] = [
   ["an empty file", "", ["is empty"]],
   ["blanks", "\n \n", ["has nothing in it"]],
@@ -178,6 +205,7 @@ const BAD: [what: string, content: string | Uint8Array, sentences: string[]][] =
   ["a cell too many in line 30", "a,y\n" + "1,2\n".repeat(28) + "1,2,3\n", ["line 30 has 3 cells"]],
   ["a ragged line after a quoted line end", 'a,b\n"1\n",2\n3\n', ["line 4 has 1 cell,"]],
   ["a quote that is never closed", 'a,y\n1,"2\n3,4\n', ["the quote in line 2 is never closed"]],
+  ["text behind a quote", 'a,y\n1,2\n"5" pipe",3\n', ["line 3 has text behind the closing quote"]],
   ["one column", "y\n1\n2\n", ["leaves no column to learn from: it has y"]],
   ["names and nothing else", "a,b,y\n", ["holds no samples"]],
   ["two columns of one name", "a,a,y\n1,2,3\n", ['line 1 names two columns "a"']],
