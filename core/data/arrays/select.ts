@@ -59,7 +59,7 @@ function rectangleOf({ path, variables }: SelectFrom, selections: readonly Selec
   const found = selections.map((selection) => {
     const own = variables.find(({ name }) => name === selection.name)!, axis = axisOf(own, path);
     const fits = selection.values.map((text) => {
-      const test = isLongitude(axis) ? eastwardIn(text) ?? numbersIn(text) : numbersIn(text);
+      const test = isLongitude(axis) && eastwardIn(text) || numbersIn(text, areWhole(axis.values));
       if (test) return test;
       throw new UserError(
         "usage",
@@ -172,7 +172,7 @@ function placesOf(axis: Axis, { name, values }: Selection, { path }: SelectFrom)
       for (const place of around) found.add(place);
       continue;
     }
-    const fits = axis.times ? datesIn(axis, text) : numbersIn(text);
+    const fits = axis.times ? datesIn(axis, text) : numbersIn(text, areWhole(axis.values));
     if (fits === null) {
       throw new UserError(
         "usage",
@@ -206,17 +206,19 @@ function datesIn({ times }: Axis, text: string): ((value: number) => boolean) | 
   };
 }
 
-/** Single precision has 0.1 as 0.100000001. */
+/** Single precision has 0.1 as 0.100000001. Whole numbers, such as those of stations, are what they are. */
 const CLOSE = 1e-6;
 
-function numbersIn(text: string): ((value: number) => boolean) | null {
+const areWhole = (values: Float64Array): boolean => values.every(Number.isInteger);
+
+function numbersIn(text: string, whole = false): ((value: number) => boolean) | null {
   const [, from, to] = RANGE.exec(text) ?? [];
   const number = (text: string, open: number) => text.trim() === "" ? open : Number(text);
   const [a, b] = from === undefined
     ? [Number(text), Number(text)]
     : [number(from, -Infinity), number(to, Infinity)];
   if (Number.isNaN(a) || Number.isNaN(b) || (from === "" && to === "")) return null;
-  const near = (x: number) => Number.isFinite(x) ? CLOSE * Math.max(Math.abs(x), CLOSE) : 0;
+  const near = (x: number) => Number.isFinite(x) && !whole ? CLOSE * Math.max(Math.abs(x), CLOSE) : 0;
   const low = Math.min(a, b), high = Math.max(a, b);
   return (value) => value >= low - near(low) && value <= high + near(high);
 }
@@ -253,7 +255,7 @@ function placesAround({ values }: Axis, text: string): number[] | null {
 function indicesOf(dimension: string, size: number, { values }: Selection, { path }: SelectFrom): number[] {
   const found = new Set<number>();
   for (const text of values) {
-    const fits = numbersIn(text), before = found.size;
+    const fits = numbersIn(text, true), before = found.size;
     for (let i = 0; fits && i < size; i++) if (fits(i)) found.add(i);
     if (fits && found.size > before) continue;
     throw new UserError(

@@ -235,3 +235,28 @@ out(e.transpose(1, 0, 2, 3), z.transpose(3, 0, 1, 2), z.reshape(-1, 7, 8)[:12], 
     assertMatch((await wrong("npz", "time")).message, /npz data has none/);
   }),
 );
+
+Deno.test(
+  "whole numbers of a coordinate are chosen as they are, however large; others as single precision has them",
+  inFolder(async (folder) => {
+    written(
+      folder,
+      `
+import netCDF4 as nc
+with nc.Dataset("s.nc", "w") as d:
+    d.createDimension("station", 4); d.createDimension("time", 6); d.createDimension("depth", 3)
+    d.createVariable("station", "i4", ("station",))[:] = 7000000 + np.arange(4)
+    d.createVariable("depth", "f4", ("depth",))[:] = [0.1, 0.2, 0.3]
+    d.createVariable("flow", "f4", ("time", "station"))[:] = np.arange(24).reshape(6, 4)
+    d.createVariable("salt", "f4", ("time", "depth"))[:] = np.arange(18).reshape(6, 3)
+    d.createVariable("rain", "f4", ("time",))[:] = np.arange(6)`,
+    );
+    const of = async (sel: string, feature: string) => {
+      const data = { ...chosen(sel, feature, "rain"), data_path: `${folder}/s.nc` };
+      return numbers((await open(`${folder}/s.nc`, "yes", { ...MAPS, data })).train)[0];
+    };
+    assertEquals(await of("station=7000001", "flow"), [1, 5, 9, 13, 17, 21]);
+    assertEquals(await of("station=7000001..7000002", "flow"), [1, 2, 5, 6, 9, 10, 13, 14, 17, 18, 21, 22]);
+    assertEquals(await of("depth=0.3", "salt"), [2, 5, 8, 11, 14, 17]);
+  }),
+);
