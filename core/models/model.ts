@@ -68,6 +68,11 @@ export interface InputColumn {
   readonly layout: readonly number[];
   /** It holds whole numbers. */
   readonly whole: boolean;
+  /**
+   * Some of them are beyond those that the floats of a batch tell apart.
+   * @internal
+   */
+  readonly large?: boolean;
 }
 
 /** A model as training sees it: its modules, and the blocks that a batch goes through. */

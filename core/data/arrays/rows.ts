@@ -108,6 +108,8 @@ export interface ColumnPart {
   readonly count: number;
   readonly raw: DType;
   readonly rule: DecodingRule | null;
+  /** Whole numbers that the sample's type would round are refused. */
+  readonly exact?: boolean;
   /** [height, width, channels] of an image whose channels are last; a sample has them first. */
   readonly channelsLast: readonly number[] | null;
 }

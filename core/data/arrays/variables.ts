@@ -65,7 +65,8 @@ export function toColumn(
   const units = attributes.get("units"), calendar = attributes.get("calendar");
   const raw = storedDtype(variable);
   const packings = variable.packings ?? [{ samples: shape[0] ?? 1, attributes }];
-  const rules = packings.map((packing) => ruleOf(packing.attributes, raw, fillsByDefault));
+  const isTurned = raw !== (variable.dtype ?? "f32");
+  const rules = packings.map((packing) => ruleOf(packing.attributes, raw, fillsByDefault, isTurned));
   const rule = rules.find((rule) => rule !== null) ?? null;
   // A float of the same or twice the size holds each value and NaN; i64 and u64 beyond 2^53 are rounded.
   const dtype = !rule ? raw : raw === "f32" || dtypeBytes(raw) <= 2 ? "f32" : "f64";
@@ -98,7 +99,7 @@ export function toColumn(
     calendar: typeof calendar === "string" ? calendar : undefined,
     onlyByName: auxiliary || variable.unusable !== undefined || shape.length === 0,
     ...(labels && { text: { example: `"${labels[0]}"`, classes: () => labels } }),
-    whole: rule !== null && !isFloating(raw) &&
+    whole: !isFloating(raw) &&
       rules.every((own) => !own || (own.scale === 1 && Number.isInteger(own.offset))),
     read: () => read(),
     readMarking: read,
@@ -119,19 +120,21 @@ const withRules = (rows: Rows, rules: readonly (DecodingRule | null)[]): Rows =>
 /** One file of several has no fill, limits and scale. */
 const NO_RULE: DecodingRule = { missing: [], min: -Infinity, max: Infinity, scale: 1, offset: 0 };
 
-/** Null means no change. As in Python's netCDF4, limits and fills are of packed values. */
+/** Null means no change. As in Python's netCDF4, limits and fills are of packed values, and unsigned where `_Unsigned` makes those so. */
 function ruleOf(
   attributes: Variable["attributes"],
   dtype: DType,
   fillsByDefault: boolean,
+  isTurned: boolean,
 ): DecodingRule | null {
-  const cast = (value: number) => dtype === "f32" ? Math.fround(value) : value;
+  const unsigned = (value: number) => isTurned && value < 0 ? value + 2 ** (8 * dtypeBytes(dtype)) : value;
+  const cast = (value: number) => dtype === "f32" ? Math.fround(value) : unsigned(value);
   const numbers = (name: string) => {
     const value = attributes.get(name);
     return typeof value === "object" ? value : [];
   };
   const fill = numbers("_FillValue");
-  const usual = fillsByDefault && fill.length === 0 ? DEFAULT_FILL[dtype] : undefined;
+  const usual = fillsByDefault && fill.length === 0 && !isTurned ? DEFAULT_FILL[dtype] : undefined;
   const all = [...fill, ...numbers("missing_value"), ...(usual === undefined ? [] : [usual])];
   const missing = [...new Set(all.map(cast))]; // a fill is often both
   const [low, high] = numbers("valid_range");

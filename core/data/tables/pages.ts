@@ -131,7 +131,7 @@ function columnOf(parts: readonly Part[], rows: number): Column {
   return {
     ...plain,
     dtype,
-    whole: missing && !isFloating(raw),
+    whole: !isFloating(raw),
     read: () => readNumbers(parts, raw, dtype, rows * count),
     stream: { rows: () => rowsOf(parts), raw, rule: null },
   };

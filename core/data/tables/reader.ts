@@ -55,11 +55,30 @@ function openConvert({ part, stored, keep, where }: Conversion, ofFile: Decoding
           : `${missing} missing values of "${part.name}"`;
         throw new BadSample(where(), `has ${what}`);
       }
-    } else if (values) toStored(values, batchView(to, stored));
+    } else {
+      if (part.exact) refuseRounded(values ?? typedView(to, raw), part, where);
+      if (values) toStored(values, batchView(to, stored));
+    }
     if (scratch && channelsLast) {
       channelsFirst(batchView(scratch, stored), batchView(into, stored), channelsLast);
     }
   };
+}
+
+const WHOLE_FLOATS = 2 ** 24;
+
+/** An index that is rounded names another thing. */
+function refuseRounded(values: VariableValues, { name }: ColumnPart, where: () => string): void {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (value <= WHOLE_FLOATS && value >= -WHOLE_FLOATS) continue;
+    if (BigInt(Math.fround(Number(value))) === BigInt(value)) continue;
+    throw new UserError(
+      "data",
+      `${where()}: "${name}" has ${value}, which the floats of a batch round: number what it stands for from 0 on ` +
+        "(numpy.unique(x, return_inverse=True)[1]), or store a quantity as float32.",
+    );
+  }
 }
 
 /** Missing values are NaN already, and all others are as they are meant. */

@@ -38,16 +38,18 @@ export interface Streamed {
 }
 
 /** A string says why the features cannot be streamed. */
-function streamColumns(table: Table, features: readonly Column[], flat = false): Streamed | string {
+function streamColumns({ table, features, flat, separateInputs }: Choice): Streamed | string {
   const shape = joinedShape(table, features, flat);
   const parts: ColumnPart[] = [], notes: string[] = [];
-  for (const { name, shape, stream } of features) {
+  for (const { name, shape, dtype, stream } of features) {
     const rows = stream ? stream.rows() : "is text, which has to be read from the beginning";
     if (!stream || typeof rows === "string") return `the ${table.noun} "${name}" ${rows}`;
     const { raw, rule } = stream;
     const channelsLast = channelsAreLast(shape) ? shape.slice(1) : null;
     if (channelsLast) notes.push(channelsNote(name, shape));
-    parts.push({ name, rows, count: product(shape.slice(1)), raw, rule, channelsLast });
+    // Where a program takes inputs apart, they may be indices.
+    const exact = separateInputs && rule === null && !isFloating(dtype) && dtypeBytes(raw) > 2;
+    parts.push({ name, rows, count: product(shape.slice(1)), raw, rule, exact, channelsLast });
   }
   const usual = storedType(features);
   // The host cannot compute with halves, so they are floats from the start.
@@ -210,10 +212,10 @@ function identityOf({ stored }: Column, rows: Rows): string | null {
 }
 
 export function planReading(
-  { table, features, targets, rows: samples, flat }: Choice,
+  choice: Choice,
   mode: Config["data"]["in_memory"],
 ): { streamed: Streamed | null; notes: string[] } {
-  const { path } = table;
+  const { table, features, targets, rows: samples } = choice, { path } = table;
   const of = (bytes: typeof heldBytes, columns: readonly Column[]) => columns.length > 0 ? bytes(columns) : 0;
   const held = of(heldBytes, features) + of(heldBytes, targets);
   const peak = of(peakBytes, features) + of(peakBytes, targets);
@@ -221,7 +223,7 @@ export function planReading(
   let because = "";
   // The data takes a quarter of free memory in the end, and half on the way.
   if (!heldInMemory(mode, Math.max(held, peak / 2))) {
-    const streamed = streamColumns(table, features, flat);
+    const streamed = streamColumns(choice);
     if (typeof streamed !== "string") {
       checkFreeMemory(
         `${path}: what is predicted`,

@@ -133,6 +133,10 @@ const WHOLE_FLOATS = 2 ** 24;
 const beyondFloats = (t: Tensor): boolean =>
   scope(() => ops.maxValue(t).item() > WHOLE_FLOATS || ops.minValue(t).item() < -WHOLE_FLOATS);
 
+/** Floats have gaps from there on. */
+export const hasLarge = (t: Tensor): boolean =>
+  ops.maxValue(t).item() >= WHOLE_FLOATS || ops.minValue(t).item() <= -WHOLE_FLOATS;
+
 function allFinite(values: Tensor): boolean {
   if (!isFloating(values.dtype)) return true;
   if (values.dtype === "f32" && values.contiguous) return finiteWords(borrowBytes(values));

@@ -4,7 +4,7 @@ import { libtorchIsOpen, openedLibtorch } from "../../../ffi/library.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
-import type { Facts } from "../model.ts";
+import type { Facts, InputColumn } from "../model.ts";
 import type { Archive } from "./archive.ts";
 import {
   type ExportedProgram,
@@ -73,7 +73,9 @@ function checkInput({ path }: Archive, name: string, meta: TensorMeta, facts: Fa
     );
   }
   const wanted = meta.dtype ?? "f32", tokens = !isFloating(wanted);
-  if (tokens && facts.input.columns?.every(({ whole }) => whole)) return; // They pass as f32, and become whole again.
+  if (tokens && facts.input.columns?.every(({ whole }) => whole)) { // they pass as f32, and become whole again
+    return refuseLarge(path, { label: name, meta }, facts.input.columns);
+  }
   // Tokens that the data declares as i64 stay whole.
   if (tokens === isFloating(dtype) && !(tokens && facts.task === "language")) {
     throw new UserError(
@@ -85,6 +87,21 @@ function checkInput({ path }: Archive, name: string, meta: TensorMeta, facts: Fa
       } (${dtype}): choose other data, or convert inside the model and export it again.`,
     );
   }
+}
+
+/** An index that is rounded names another thing. */
+export function refuseLarge(
+  path: string,
+  { label, meta }: { readonly label: string; readonly meta: Pick<TensorMeta, "dtype"> },
+  columns: readonly InputColumn[],
+): void {
+  const large = columns.find(({ large }) => large);
+  if (!large) return;
+  throw new UserError(
+    "data",
+    `${path}: its input ${label} takes whole numbers (${meta.dtype}), and the column ${large.name} has some from 16,777,216 on, which ` +
+      "the floats of a batch can't tell apart: number what they stand for from 0 on, x = numpy.unique(x, return_inverse=True)[1].",
+  );
 }
 
 /** Dimensions of 1 are added or removed until the shape has these sizes; null where that is impossible. */

@@ -9,7 +9,7 @@ import { constant } from "../../../ffi/make.ts";
 import { cat, contiguous, eq, narrow, ne, reshape, toDtype } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { didYouMean } from "../../base/suggest.ts";
-import { fitSizes, sizesText } from "./check.ts";
+import { fitSizes, refuseLarge, sizesText } from "./check.ts";
 import { UnfitOperator } from "./operators.ts";
 
 export interface UserInput {
@@ -400,6 +400,7 @@ function take(path: string, input: UserInput, places: readonly ColumnRange[]): (
         "choose another with --inputs, or store it as whole numbers.",
     );
   }
+  if (meta.dtype && !isFloating(meta.dtype)) refuseLarge(path, input, places.map(({ column }) => column));
   const part = (x: Tensor, { at, size, shape }: ColumnRange) =>
     reshape(contiguous(narrow(x, 1, at, size)), [x.shape[0], ...shape]);
   return (x) => {

@@ -1,5 +1,5 @@
 // The data's columns and the inputs of an exported program: who takes what, and what is refused.
-import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
 import { openExported } from "../../../../core/models/exported/archive.ts";
 import { fitSizes, warningsOf } from "../../../../core/models/exported/check.ts";
@@ -110,6 +110,16 @@ Deno.test("what does not fit is told with the input, the column and both shapes"
   assertSentence("core/models/exported/inputs: takes tensor data", said([input("x", [9])]));
   const bare: Facts = { task: "regression", input: { shape: [9], dtype: "f32" }, outputs: 1 };
   assertSentence("core/models/exported/inputs: forward takes tensors", said([row, map], [], bare));
+  const large = {
+    ...flat,
+    input: { ...flat.input, columns: columns.map((one) => ({ ...one, large: one.name === "kind" })) },
+  };
+  const all = (kind: DType) => [row, input("kind", [], kind), map, input("t", [1])];
+  assertMatch(
+    said(all("i64"), [], large),
+    /the column kind has some from 16,777,216/,
+  );
+  assertEquals(taken(all("f32"), [], large).length, 4);
 });
 
 Deno.test("dimensions of 1 are put in or left out, all others must be the same", () => {

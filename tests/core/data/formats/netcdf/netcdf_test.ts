@@ -118,6 +118,9 @@ with nc.Dataset("a.nc", "w", format=sys.argv[2]) as d:
     make("range", "i2", valid_range=np.array([2, 8], "i2"))[:] = np.arange(12)
     make("limits", "f4", valid_min=np.float32(3), valid_max=np.float32(9))[:] = np.arange(12)
     make("unsigned", "i1", _Unsigned="true", scale_factor=2.0)[:] = np.arange(-6, 6)
+    make("unsigned_fill", "i1", np.int8(-1), _Unsigned="true", missing_value=np.int8(-3), scale_factor=2.0)[:] = np.arange(-6, 6)
+    make("unsigned_range", "i2", _Unsigned="true", valid_range=np.array([2, -4], "i2"))[:] = np.arange(-6, 6)
+    make("unsigned_bare", "i2", _Unsigned="true")[:] = np.arange(-6, 6)
     make("offset", "f4", add_offset=np.float32(0.5))[:] = np.arange(12)
 ${TO_JSON}
 print(json.dumps(read("a.nc")))`,

@@ -1,5 +1,5 @@
 // npz and npy: the numbers that numpy wrote, in every type and order, and a sentence for everything that can be wrong.
-import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { batchOf, plainPart } from "../../../../../core/data/source/source.ts";
 import { npz } from "../../../../../core/data/formats/npz/npz.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
@@ -111,6 +111,34 @@ np.save("t.npy", np.array([[1, 2, 5], [3, 4, 6]], ">f8", order="F")); np.save("v
     assertEquals([all(table, "input"), all(table, "target")], [[1, 2, 3, 4], [5, 6]]);
     assertEquals(all(open(`${folder}/t.npy`, { targets: ["0"] }).train, "input"), [2, 5, 4, 6]);
     assertSentence("core/data/formats/npz/npz: shape single array", refused(`${folder}/v.npy`));
+  }),
+);
+
+Deno.test(
+  "whole numbers of a folder of archives are known for such, and those that floats round are not passed off as others",
+  inFolder((folder) => {
+    numpy(
+      folder,
+      `
+os.mkdir("d")
+for i in range(2): np.savez(f"d/{i}.npz", id=2 ** 24 - 2 + np.arange(2 * i, 2 * i + 2), n=np.arange(2, dtype="i2"), x=np.ones(2), y=np.zeros(2))`,
+    );
+    const named = (features: string[], in_memory: "yes" | "no") =>
+      open(`${folder}/d`, { features, targets: ["y"], in_memory }, {}, { name: "m.pt2" }).train;
+    const columns = (train: ReturnType<typeof named>) =>
+      train.facts.input.columns!.map(({ name, whole, large = false }) => [name, whole, large]);
+    assertEquals(columns(named(["id", "n", "x"], "yes")), [["id", true, true], ["n", true, false], [
+      "x",
+      false,
+      false,
+    ]]);
+    const read = named(["id", "n"], "no");
+    assertEquals(columns(read), [["id", true, false], ["n", true, false]]);
+    assertMatch(
+      refusal(() => all(read, "input")),
+      /"id" has 16777217/,
+    );
+    assertEquals(all(named(["n"], "no"), "input"), [0, 1, 0, 1]);
   }),
 );
 

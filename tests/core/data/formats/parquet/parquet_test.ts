@@ -168,6 +168,10 @@ pq.write_table(pa.table({"l": [[1, 2]], "s": [{"u": 1}], "n": [1], "d": pa.array
       assertEquals(all(train, "input").slice(0, 4), [0, 0, 1, 2]);
       assertEquals(all(train, "target"), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]);
     }
+    const program = open(`${folder}/all.parquet`, { features: ["a", "b"], targets: ["kind"] }, {}, {
+      name: "m.pt2",
+    });
+    assertEquals(program.train.facts.input.columns!.map(({ whole }) => whole), [false, true]);
     const { train } = open(`${folder}/missing.parquet`, {
       features: ["a"],
       targets: ["b"],
