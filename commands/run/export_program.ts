@@ -56,7 +56,8 @@ export async function writeRecorded(
       : await modelForData(config, file.root);
     const { root, averaged } = raw ? { root: file.root, averaged: false } : judgedWeights(file.root);
     loadWeights(model.root.stateDict(), root, path);
-    const { model: program, within } = inUnits(model, config.data, facts, loss);
+    const normalisation = savedNormalisation(file.root);
+    const { model: program, within } = inUnits(model, config.data, facts, loss, normalisation);
     // The metadata tells what is left to those who use the file.
     const option = (name: typeof within[number]) =>
       JSON.stringify(within.includes(name) ? null : field(field(file.root, "hpctrain"), name) ?? null, plain);

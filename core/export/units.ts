@@ -16,19 +16,23 @@ interface InUnits {
   readonly within: readonly ("normalisation" | "target_normalisation")[];
 }
 
-/** `data` has the run's own numbers. A model that is fed with its own predictions scales its rows itself. */
+/**
+ * `data` has the run's own numbers, and `normalisation` what its inputs were normalised by, in whatever way. A model that is fed with
+ * its own predictions scales its rows itself.
+ */
 export function inUnits(
   model: Model,
   data: Config["data"],
-  { input: { shape } }: Pick<Facts, "input">,
+  facts: Pick<Facts, "input" | "outputs">,
   loss: Loss,
+  normalisation: Normalisation | null = null,
 ): InUnits {
-  const inputs = data.rollout === "" ? scalingOf(data, shape) : null;
+  const inputs = data.rollout === "" ? scalingOf(data, facts, normalisation) : null;
   const targets = data.normalise_targets === "on" ? scaleIn(data) : null;
   if (!inputs && !targets) return { model, within: [] };
   const unscaled = targets && unscaling(targets);
   const blocks = [
-    ...(inputs ? [{ name: "inputs", module: null, forward: first(inputs) }] : []),
+    ...(inputs ? [{ name: "inputs", module: null, forward: first(inputs.values) }] : []),
     ...model.blocks,
     ...(unscaled
       ? [{ name: "units", module: null, forward: first((y) => unscaled(y, shiftedParts(loss))) }]
@@ -37,7 +41,7 @@ export function inUnits(
   return {
     model: { ...model, blocks },
     within: [
-      ...(inputs ? ["normalisation" as const] : []),
+      ...(inputs?.normalises ? ["normalisation" as const] : []),
       ...(targets ? ["target_normalisation" as const] : []),
     ],
   };
@@ -47,14 +51,25 @@ const first = (change: (x: Tensor) => Tensor) => (x: Activation): Activation =>
   Array.isArray(x) ? [change(x[0]), ...x.slice(1)] : change(x as Tensor);
 
 /** Channels that came later (a mask's, a climatology's) are as they are. */
-function scalingOf(data: Config["data"], shape: readonly number[]): ((x: Tensor) => Tensor) | null {
-  if (data.mean.length === 0 && data.std.length === 0) return null;
-  const given = givenIn(data), all = shape[0] ?? 1, own = channelsOf(given, all, data);
-  const values = valuesOf(data, own === all ? shape : shape.with(0, own), given)!;
-  return own === all ? values : (x) => cat([values(narrow(x, 1, 0, own)), narrow(x, 1, own, all - own)], 1);
+function scalingOf(
+  data: Config["data"],
+  { input: { shape }, outputs }: Pick<Facts, "input" | "outputs">,
+  normalisation: Normalisation | null,
+) {
+  const isGiven = data.mean.length > 0 || data.std.length > 0;
+  if (!isGiven && data.scaling === "none") return null;
+  const by = isGiven ? givenIn(data) : normalisation; // a scaling comes before it, so both are within, or none
+  const all = shape[0] ?? 1, own = channelsOf(by, all, outputs, data);
+  const values = valuesOf(data, own === all ? shape : shape.with(0, own), by)!;
+  return {
+    normalises: by !== null,
+    values: own === all
+      ? values
+      : (x: Tensor) => cat([values(narrow(x, 1, 0, own)), narrow(x, 1, own, all - own)], 1),
+  };
 }
 
-function channelsOf({ mean, std }: Normalisation, all: number, data: Config["data"]): number {
-  const named = Math.max(mean.length, std.length);
-  return named > 1 ? named : all - (data.mask_channel ? 1 : 0);
+function channelsOf(by: Normalisation | null, all: number, outputs: number, data: Config["data"]): number {
+  const named = Math.max(by?.mean.length ?? 1, by?.std.length ?? 1);
+  return named > 1 ? named : all - (data.mask_channel ? 1 : 0) - (data.climatology_channel ? outputs : 0);
 }
