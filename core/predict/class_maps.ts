@@ -41,7 +41,8 @@ export function writeClassMaps(folder: string, columns: readonly PredictionColum
   const paths = texts(0, samples), root = commonFolder(paths);
   paths.forEach((path, i) => {
     const values = Uint8Array.from(label.read(i, 1));
-    const map = inOwnSize({ values, height, width }, sizeOf(path, buffer), label.whole === true);
+    const own = sizeOf(path, buffer), isWhole = own !== null && label.whole?.(own) === true;
+    const map = isWhole ? resized({ values, height, width }, own) : { values, height, width };
     const to = join(folder, relative(root, path).replace(/\.\w+$/, "") + ".png");
     writing(to, () => Deno.mkdirSync(dirname(to), { recursive: true }));
     writeAtomically(to, (file) => writeAll(file, encodeClassPng(map)));
@@ -69,16 +70,12 @@ function sizeOf(path: string, buffer: ReturnType<typeof openReusedBuffer>): Size
   }
 }
 
-/** A map of a whole image has the nearest of its classes at each of the image's pixels; a part of one stays as it is. */
-function inOwnSize(
-  map: Size & { readonly values: Uint8Array },
-  own: Size | null,
-  whole: boolean,
-): typeof map {
-  const isWhole = own && (whole ||
-    Math.abs(own.height * map.width - own.width * map.height) <= Math.max(own.height, own.width));
-  if (!isWhole || own.height === map.height && own.width === map.width) return map;
-  const { height, width } = own, values = new Uint8Array(height * width);
+type ClassMap = Size & { readonly values: Uint8Array };
+
+/** The nearest of its classes at each of the image's pixels. */
+function resized(map: ClassMap, { height, width }: Size): ClassMap {
+  if (height === map.height && width === map.width) return map;
+  const values = new Uint8Array(height * width);
   for (let y = 0; y < height; y++) {
     const row = Math.floor((y + 0.5) * map.height / height) * map.width;
     for (let x = 0; x < width; x++) {

@@ -15,8 +15,8 @@ export interface PredictionColumn {
   read(from: number, count: number): Int32Array | Float32Array;
   /** Tables of text have these in place of the numbers. */
   texts?(from: number, count: number): readonly string[];
-  /** Each row is of a whole image, which may have another size. */
-  readonly whole?: boolean;
+  /** A row has all of its image, where this has such sides: it may be in another size, and nothing of it was cut off. */
+  whole?(image: { readonly height: number; readonly width: number }): boolean;
 }
 
 export const elementsOf = ({ shape }: Pick<PredictionColumn, "shape">): number =>

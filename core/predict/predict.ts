@@ -10,6 +10,7 @@ import {
   openNamedSpool,
   openSpool,
   outlineOf,
+  type PredictionColumn,
   predictionColumns,
   readSpool,
   type RowOrder,
@@ -150,7 +151,8 @@ function write(
   { out, roles, order, names, command, grid }: PredictToFileOptions,
   parts: Parameters<typeof predictionColumns>[0],
 ): readonly Written[] {
-  const whole = roles.every(({ source: { threaded } }) => keepsWhole(threaded?.geometry ?? null));
+  const whole: PredictionColumn["whole"] = ({ height, width }) =>
+    roles.every(({ source: { threaded } }) => keepsWhole(threaded?.geometry ?? null, [height, width]));
   const columns = predictionColumns(parts, order, names).map((column) => ({ ...column, whole }));
   const onGrid = grid && writeGrid(out, columns, grid, command);
   return onGrid ?? writePredictions(out, columns, command).map(({ name, shape }) => ({ name, shape }));

@@ -6,7 +6,8 @@ import { copyPlanes, cut, type Planes, planesOf, type Stored, type Target } from
 import { type ImageSize, openResize, resizedSize } from "../augment/resize.ts";
 import { type Draw, Room } from "../augment/sample.ts";
 import { openSteps, type Steps } from "../augment/run.ts";
-import { kindOf, shapeAfter as shapeAfterSteps } from "../augment/list.ts";
+import { shapeAfter as shapeAfterSteps } from "../augment/list.ts";
+import type { Shape } from "../augment/kind.ts";
 import { type Components, type Turn, turnBy, turnComponents } from "./vectors.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 import type { Patches } from "../../models/patches.ts";
@@ -355,11 +356,21 @@ function turned([height, width]: ImageSize, plan: Geometry, draw: Draw | null): 
   return { start: at(origin), plane: height * width, row: at(row), column: at(column) };
 }
 
-/** Each sample has all that its file has, in whatever size. */
-export const keepsWhole = (plan: Geometry | null): boolean =>
-  plan === null ||
-  !plan.patch && plan.centreCrop === 0 && plan.randomCrop === 0 &&
-    (plan.list?.steps ?? []).every((step) => step.kind === "resize" || kindOf(step)?.acts === "colours");
+/** A sample has all that an image of these sides has, in whatever size: nothing was cut off. */
+export function keepsWhole(plan: Geometry | null, stored: ImageSize): boolean {
+  if (plan === null) return true;
+  if (plan.patch) return false;
+  const size = plan.resize ? resizedSize(stored, plan.resize) : stored;
+  const isAll = (side: number) => side === 0 || size.every((length) => length === side);
+  if (!isAll(plan.centreCrop) || !isAll(plan.randomCrop)) return false;
+  let shape: Shape = [3, size[0], size[1]];
+  return (plan.list?.steps ?? []).every((step) => {
+    const [, height, width] = shape, after = shapeAfterSteps([step], shape);
+    if (typeof after === "string") return false;
+    shape = after;
+    return step.kind === "resize" || after[1] === height && after[2] === width;
+  });
+}
 
 export const patchOf = ({ height, width, wraps }: Patches): Patch => ({ height, width, wraps, unit: 1 });
 

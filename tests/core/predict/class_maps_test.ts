@@ -15,8 +15,9 @@ for name, size in (("whole.jpg", (8, 4)), ("cut.png", (9, 9))): Image.new("RGB",
     );
     const maps = [[0, 1, 2, 3, 250, 1, 1, 0], [5, 6, 7, 8, 5, 6, 7, 8]], shape = [2, 2, 4];
     const paths = ["whole.jpg", "cut.png"].map((name) => join(folder, name));
+    const whole = ({ width }: { width: number }) => width === 8;
     const columns: PredictionColumn[] = [
-      { name: "label", dtype: "i32", shape, read: (from) => Int32Array.from(maps[from]) },
+      { name: "label", dtype: "i32", shape, whole, read: (from) => Int32Array.from(maps[from]) },
       { name: "path", dtype: "i32", shape: [2], read: () => new Int32Array(2), texts: () => paths },
     ];
     writeClassMaps(join(folder, "out/"), columns);
@@ -26,7 +27,7 @@ print(json.dumps([numpy.array(Image.open(f"{sys.argv[1]}/out/{name}.png")).tolis
       folder,
     );
     // Where each sample is a whole image, its sides may have been squeezed.
-    writeClassMaps(join(folder, "squeezed/"), columns.map((column) => ({ ...column, whole: true })));
+    writeClassMaps(join(folder, "squeezed/"), columns.map((column) => ({ ...column, whole: () => true })));
     const sizes = python(
       `import sys; from PIL import Image
 print(Image.open(sys.argv[1] + "/squeezed/cut.png").size)`,

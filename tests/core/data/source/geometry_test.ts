@@ -1,7 +1,13 @@
 // Resizing, cropping, flipping and turning against torchvision, Pillow and PyTorch; the sentences for what can't be.
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { BadSample } from "../../../../core/data/arrays/rows.ts";
-import { type Geometry, openGeometry, sampleShape } from "../../../../core/data/source/geometry.ts";
+import {
+  type Geometry,
+  keepsWhole,
+  openGeometry,
+  sampleShape,
+} from "../../../../core/data/source/geometry.ts";
+import { listOf, stillSteps } from "../../../../core/data/augment/list.ts";
 import type { Stored } from "../../../../core/data/augment/planes.ts";
 import type { SampleNumbers } from "../../../../core/data/arrays/numbers.ts";
 import { UserError } from "../../../../core/base/errors.ts";
@@ -233,6 +239,29 @@ for (
     assertStringIncludes(error.message, said);
   });
 }
+
+Deno.test("a sample is all of an image only where nothing was cut off, whatever size it came to", () => {
+  const list = (text: string): Partial<Geometry> => ({
+    list: { steps: stillSteps(listOf(text)!.steps), role: "picture", outside: null, target: false },
+  });
+  const patch = { height: 8, width: 8, wraps: [false, false], unit: 1 } as const;
+  const cases: [plan: Partial<Geometry>, size: [number, number], whole: boolean][] = [
+    [{}, [30, 50], true],
+    [{ resize: 24 }, [30, 50], true],
+    [{ centreCrop: 24 }, [30, 30], false],
+    [{ centreCrop: 30 }, [30, 30], true],
+    [{ resize: 24, centreCrop: 24 }, [30, 30], true],
+    [{ resize: 24, centreCrop: 24 }, [30, 50], false],
+    [{ patch }, [30, 30], false],
+    [list("grayscale(1), resize((20, 28))"), [30, 50], true],
+    [list("resize(32), centre_crop(28)"), [40, 40], false],
+    [list("resize((28, 28)), random_crop(28)"), [40, 50], true],
+  ];
+  assertEquals(keepsWhole(null, [30, 50]), true);
+  for (const [plan, size, whole] of cases) {
+    assertEquals(keepsWhole({ ...NOTHING, ...plan }, size), whole, JSON.stringify(plan));
+  }
+});
 
 Deno.test("a sample of another size is a bad sample, also where it has as many pixels", () => {
   const bad = (plan: Partial<Geometry>, expected: number[], shape: number[]) => {
