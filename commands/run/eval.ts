@@ -100,7 +100,9 @@ export async function evaluate(argv: string[]): Promise<number> {
     const result = await evaluateAll(pass, val, feed, batchSize, async () => {
       if (turn.due()) await turn.take();
     });
+    const replaced = feed.skipped();
     feed.close();
+    if (replaced > 0) console.error(judgedTwice(replaced));
     if (result.halvedTo !== null) console.error(lessAtOnce(result.halvedTo, batchSize));
     if (undivided) console.error(judgedWhole(config.data.data_path, result.samples));
     const note = skillNote(val, result.metrics);
@@ -116,6 +118,11 @@ export async function evaluate(argv: string[]): Promise<number> {
 
 const judgedWhole = (path: string, samples: number): string =>
   `${path} is other data than the run's own, so all of it is judged: ${formatPlural(samples, "sample")}.`;
+
+const judgedTwice = (count: number): string =>
+  `${
+    formatPlural(count, "sample")
+  } could not be used, and the next one was judged once more in the place of each (--bad-samples skip).`;
 
 const LABEL: Record<PartName, string> = { test: "Test", validation: "Val", train: "Train", all: "All" };
 

@@ -115,6 +115,7 @@ async function toFile(request: PredictRequest, resolved: Resolved, place: Place)
     answers,
     silent: !targets,
     unsplit: others,
+    predicts: true,
     ensemble: request.ensemble,
   };
   const { data, pass, batchSize, openFeed } = await withAdvice(

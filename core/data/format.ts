@@ -25,6 +25,10 @@ export interface DataRequest {
     readonly withoutTargets?: boolean;
     /** All samples are for one purpose: nothing is held out. */
     readonly unsplit?: boolean;
+    /** So many classes of pixels has the model that these samples are for, where it is there already. */
+    readonly classes?: number;
+    /** Each sample has a prediction of its own: none stands in for a bad one. */
+    readonly predicts?: boolean;
     /** The run's own, for data that it was not measured over. */
     readonly climatology?: Climatology | null;
     /** A forecast of these samples is compared with the means of others, which were trained with. */

@@ -50,6 +50,7 @@ interface EvaluationOptions extends ReturnType<typeof openDevice> {
   readonly answers: Answers | null;
   readonly silent?: boolean;
   readonly unsplit?: boolean;
+  readonly predicts?: boolean;
   readonly sharing?: number;
   readonly ensemble?: EnsembleOptions;
 }
@@ -58,16 +59,15 @@ export async function loadForEvaluation(
   file: CheckpointFile,
   options: EvaluationOptions,
 ): Promise<Evaluated> {
-  const { config, resolved, device, answers, silent, unsplit, sharing, ensemble } = options;
+  const { config, resolved, device, answers, silent, unsplit, predicts, sharing, ensemble } = options;
   await loadDataReader(config.data);
   const climatology = savedClimatology(file.root);
-  const built = build(config, device, 1, { answers, silent, unsplit, climatology });
+  const plain = { answers, silent, unsplit, predicts, climatology };
+  const built = build(config, device, 1, plain);
   const { model, channelsLast } = built;
   const tta = ensemble?.tta ?? null;
   const wide = tta === null || tta === "flips" ? null : uncropped(tta, config.data);
-  const data = wide
-    ? openedFor({ ...config, data: wide.data }, { answers, silent, unsplit, climatology })
-    : built.data;
+  const data = wide ? openedFor({ ...config, data: wide.data }, plain) : built.data;
   const views = tta && viewsOf(tta, data.train, wide?.side ?? 0);
   const { root, averaged } = judgedWeights(file.root);
   loadWeights(model.root.stateDict(), root, file.path);

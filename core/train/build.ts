@@ -51,6 +51,8 @@ interface PlainData {
   readonly silent?: boolean;
   /** All of the data is looked at as one. */
   readonly unsplit?: boolean;
+  /** Each sample is predicted by itself. */
+  readonly predicts?: boolean;
   /** The run's own. */
   readonly climatology?: Opened["climatology"];
 }
@@ -167,10 +169,14 @@ export function openedFor(
   plain: PlainData | null,
   savedScale: SavedScale | null = null,
 ): Opened {
-  const { answers = null, silent = false, unsplit = false, climatology } = plain ?? {};
-  const asked = { plain: plain !== null, learns: plain === null, withoutTargets: silent, unsplit };
+  const { answers = null, silent = false, unsplit = false, predicts = false, climatology } = plain ?? {};
+  const classes = answers?.task === "segmentation" ? answers.outputs : undefined;
+  const asked = {
+    ...{ plain: plain !== null, learns: plain === null, withoutTargets: silent, unsplit, predicts },
+    ...{ classes, climatology, savedScale },
+  };
   return withAnswers(
-    openData(data, { ...training, ...asked, climatology, savedScale }, model, quiet || json),
+    openData(data, { ...training, ...asked }, model, quiet || json),
     answers,
   );
 }

@@ -2,7 +2,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { goodFiles, lay } from "./formats.ts";
-import { eventsOf, finish, inTemp, start, succeed, TINY, until } from "./program.ts";
+import { eventsOf, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 
 const TRAIN = [
   ...TINY,
@@ -76,6 +76,19 @@ Deno.test("--bad-samples skip takes the next sample for a bad one, whoever reads
       const { stderr } = await succeed([...TRAIN, ...args, ...all], { cwd });
       assertMatch(stderr, /^warning: 2 samples that could not be used were replaced .*--bad-samples skip/m);
       found.push(...eventsOf(cwd, "r").filter(({ kind }) => kind === "step").map(({ loss }) => loss));
+      if (workers > 0) return;
+      const own = ["checkpoints/r_latest.pt", "--on=train", "--threads=1"];
+      const judged = await succeed(["eval", ...own], { cwd });
+      assertMatch(
+        judged.stderr,
+        /^2 samples could not be used, and the next one was judged once more in the place of each/m,
+      );
+      const { code, stderr: refusal } = await run(["predict", ...own, "--out=p.csv"], { cwd });
+      assertMatch(
+        refusal,
+        /images\/(cat\/05|dog\/17)\.jpg\) .* a prediction of another sample is none of this one/,
+      );
+      assertEquals([code, [...Deno.readDirSync(cwd)].some(({ name }) => name === "p.csv")], [3, false]);
     });
     return found;
   };

@@ -11,7 +11,7 @@ import { isUrl } from "../arrays/paths.ts";
 import { BY_FILE } from "../arrays/joined.ts";
 import { order, orderHash } from "../source/order.ts";
 import { ownPaths, withOwnFiles } from "./own_files.ts";
-import type { Source } from "../source/source.ts";
+import { type Source, withoutStandIns } from "../source/source.ts";
 import { isResampled } from "../arrays/resample.ts";
 import { type Transformed, transformed } from "../transforms/apply.ts";
 import { userData } from "../user/data.ts";
@@ -44,7 +44,8 @@ export function openData(
   const staged = data.stage !== "" && data.data_path !== "" && !isUrl(data.data_path) ? stage(data) : null;
   const read = staged ? { ...data, data_path: staged.path } : data;
   const request = { data: read, training, model };
-  const opened = withOwnFiles(request, openSources, hasColumns(data));
+  const own = training.predicts ? eachAlone : (sources: Sources) => sources;
+  const opened = own(withOwnFiles(request, openSources, hasColumns(data)));
   const { plain } = training;
   const patches = patchesOf(data, model.padding, 1);
   const done = transformed(opened, {
@@ -84,6 +85,13 @@ export function openData(
     },
   };
 }
+
+const eachAlone = (sources: Sources): Sources => ({
+  ...sources,
+  train: withoutStandIns(sources.train),
+  val: sources.val && withoutStandIns(sources.val),
+  test: sources.test && withoutStandIns(sources.test),
+});
 
 /** The data has no targets but its inputs. */
 function openReconstruction(

@@ -5,7 +5,14 @@ import { BadSample } from "../arrays/rows.ts";
 import { AS_IT_IS, type Beside, openGeometry, openPlaces } from "./geometry.ts";
 import type { Stored } from "../augment/planes.ts";
 import { type Draw, FIRST_DRAW } from "../augment/sample.ts";
-import { type NearestFill, openReader, openWholeReader, type Threaded, type WholeReader } from "./reader.ts";
+import {
+  type NearestFill,
+  type OfBadSamples,
+  openReader,
+  openWholeReader,
+  type Threaded,
+  type WholeReader,
+} from "./reader.ts";
 import { finiteWords, numbersOf, type SampleNumbers } from "../arrays/numbers.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
@@ -75,7 +82,7 @@ function openWhole(t: Threaded, reader: WholeReader): Pipeline {
         return passed;
       } catch (error) {
         if (!(error instanceof BadSample)) throw error;
-        if (t.bad === "fail") throw badSampleError(error, indexOf(now));
+        if (t.bad !== "skip") throw badSampleError(error, indexOf(now), t.bad);
         if (passed + 1 >= Math.min(PATIENCE, t.length)) throw allBad(error, passed + 1);
       }
     }
@@ -161,7 +168,7 @@ function openStored(t: Threaded): Pipeline {
           return passed;
         } catch (error) {
           if (!(error instanceof BadSample)) throw error;
-          if (t.bad === "fail") throw badSampleError(error, indexOf(now));
+          if (t.bad !== "skip") throw badSampleError(error, indexOf(now), t.bad);
           if (passed + 1 >= Math.min(PATIENCE, t.length)) throw allBad(error, passed + 1);
         }
       }
@@ -231,12 +238,11 @@ function infiniteWord({ buffer, byteOffset, length }: Float32Array): number {
   return signs >= 0 ? -1 : words.findIndex((word) => (word & 0x7fffffff) === 0x7f800000);
 }
 
-export function badSampleError({ path, reason }: BadSample, index: number): UserError {
-  return new UserError(
-    "data",
-    `Sample ${index}${path === "" ? "" : ` (${path})`} ${reason}. ` +
-      "Repair it, or have such samples replaced by the ones after them with --bad-samples skip.",
-  );
+export function badSampleError({ path, reason }: BadSample, index: number, bad: OfBadSamples): UserError {
+  const remedy = bad === "fail"
+    ? "Repair it, or have such samples replaced by the ones after them with --bad-samples skip."
+    : "Repair it, or take it out of the data: a prediction of another sample is none of this one (--bad-samples skip is for training).";
+  return new UserError("data", `Sample ${index}${path === "" ? "" : ` (${path})`} ${reason}. ${remedy}`);
 }
 
 function allBad({ path, reason }: BadSample, count: number): UserError {

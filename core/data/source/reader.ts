@@ -62,6 +62,9 @@ function moduleOf({ module }: ReaderSpec): ReaderModule {
   return reader;
 }
 
+/** A bad one ends what reads it, or the one after it stands in for it; `alone` has nothing stand in, whatever the setting says. */
+export type OfBadSamples = "fail" | "skip" | "alone";
+
 /** @internal */
 export interface Threaded {
   readonly reader: ReaderSpec;
@@ -78,7 +81,7 @@ export interface Threaded {
   readonly beside?: Beside | null;
   /** Null means no random choices: validation. */
   readonly seed: number | null;
-  readonly bad: "fail" | "skip";
+  readonly bad: OfBadSamples;
   /** An input may have missing points (NaN). */
   readonly missing?: boolean;
   /** They are filled where the sample is read; `input` has room for the mask. */

@@ -297,6 +297,13 @@ export function threadedSource({ reader, stored, target, bad, bytewise, ...parts
   return { ...made, threaded, passedOver, bytewise };
 }
 
+/** No sample stands in for a bad one of these. */
+export function withoutStandIns(source: Source): Source {
+  if (source.threaded?.bad !== "skip") return source;
+  const threaded = { ...source.threaded, bad: "alone" } as const;
+  return { ...source, threaded, ...readRows(threaded) };
+}
+
 /** The calling thread reads; what it opens stays open for as long as the program runs. */
 export function readRows(threaded: Threaded): Required<Pick<Source, "raw" | "passedOver">> {
   let passed = 0;
