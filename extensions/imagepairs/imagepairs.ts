@@ -140,11 +140,12 @@ interface Classes {
 function classesOf(
   path: string,
   { labels }: ImagePairs,
-  { data, model, training: { ignore_index: ignored } }: DataRequest,
+  { data, model, training: { ignore_index: ignored, classes = 0 } }: DataRequest,
 ): Classes {
   const file = join(path, NAMES), names = classNamesIn(path), count = imageCount(labels);
   const stored = numbersIn(labels, data.bad_samples), numbers = stored.filter((number) => number !== ignored);
-  const values = levelsAmong(numbers), spread = values && `, ${values.join(", ")} in the files`;
+  const values = levelsAmong(numbers, names.length || model.output_size || classes),
+    spread = values && `, ${values.join(", ")} in the files`;
   const where = count > LOOKED_AT ? `${LOOKED_AT} of ${count}` : "all";
   if (names.length > 0) {
     const note = `Classes are named in ${file}${spread ?? ""}`;
@@ -174,12 +175,20 @@ function classesOf(
   return { names, outputs: Math.max(1, most + 1), values, note };
 }
 
-/** Masks that are drawn have their classes as even steps from black to white: 0 and 255, or 0, 127 and 255. */
-function levelsAmong(numbers: readonly number[]): readonly number[] | null {
-  const steps = numbers.length - 1;
-  const even = steps >= 1 && steps <= 8 &&
-    numbers.every((number, i) => Math.abs(number - 255 * i / steps) < 1);
-  return even ? numbers : null;
+const MOST_LEVELS = 9;
+
+/**
+ * Masks that are drawn have their classes as even steps from black to white: 0 and 255, or 0, 127 and 255. Where `known` tells how
+ * many there are, these images may lack some; 0 tells nothing.
+ */
+function levelsAmong(numbers: readonly number[], known: number): readonly number[] | null {
+  const seen = numbers.length, count = known > seen && known <= MOST_LEVELS ? known : seen, steps = count - 1;
+  if (!(steps >= 1 && count <= MOST_LEVELS && (numbers.at(-1) ?? 0) >= count)) return null;
+  const levels = Array.from({ length: count }, (_, i) => {
+    const level = 255 * i / steps;
+    return numbers.find((number) => Math.abs(number - level) < 1) ?? Math.floor(level);
+  });
+  return numbers.every((number) => levels.includes(number)) ? levels : null;
 }
 
 /** The numbers in the label images that are looked at, rising. */

@@ -209,8 +209,18 @@ interface Classes {
 
 export function numberedAs(source: Source, { task, names }: Classes): Source {
   const own = source.names ?? [];
-  const map = task === "classification" ? relabelled(own, names) : null;
+  const map = task === "classification" || task === "segmentation" ? relabelled(own, names) : null;
   if (map === null) return source;
+  if (task === "segmentation") {
+    if (map.every((to, i) => to === i)) return source;
+    throw new UserError(
+      "data",
+      `${source.name} calls its classes ${shown(own)}, and the run's are ${
+        shown(names)
+      }: number the labels as the run's are, and ` +
+        "name them so (classes.txt).",
+    );
+  }
   const strange = own.filter((_, i) => map[i] < 0);
   if (strange.length > 0) {
     throw new UserError(

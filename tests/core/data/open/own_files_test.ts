@@ -1,7 +1,9 @@
 // Files of their own to validate and to test with: what Python wrote into them, in training's columns, classes and
 // grid, or a sentence.
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
+import { numberedAs } from "../../../../core/data/open/own_files.ts";
+import type { Source } from "../../../../core/data/source/source.ts";
 import type { Config } from "../../../../core/settings/settings.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
@@ -124,3 +126,17 @@ Deno.test(
     );
   }),
 );
+
+Deno.test("label images that number the run's classes in another order are refused", () => {
+  const labels = (...names: string[]) => ({ name: "fields", names }) as unknown as Source;
+  const run = { task: "segmentation", names: ["sea", "ice", "land"] } as const;
+  for (const own of [labels(), labels("sea", "ice"), labels("sea", "ice", "land")]) {
+    assertEquals(numberedAs(own, run), own);
+  }
+  for (const own of [labels("sea", "land", "ice"), labels("sea", "ice", "land", "fog")]) {
+    assertMatch(
+      assertThrows(() => numberedAs(own, run), UserError).message,
+      /the run's are sea, ice, land/,
+    );
+  }
+});
