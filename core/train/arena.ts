@@ -19,6 +19,7 @@ import {
   isfinite,
   linalgMatrixNorm,
   narrow,
+  permute,
   reshape,
   split,
   sqrt,
@@ -51,6 +52,8 @@ export interface Arena {
   readonly direct: boolean;
   /** The numbers of the parameters as the model has them, where they lie in another order here. */
   readonly order?: readonly number[];
+  /** A CPU adds up a gradient's squares as PyTorch does: in the order in which the script's weights lie in memory. */
+  readonly sumsAsTorch?: { readonly channelsLast: boolean };
   /** Views of another flat buffer at the same places: for optimizer state and averages. */
   viewsOf(flat: Tensor): Tensor[];
 }
@@ -142,7 +145,7 @@ export const exchange = (a: Tensor, b: Tensor): void =>
 /** Padding between views is zero and does not count. On a CPU it has the bits of torch.nn.utils.get_total_norm. */
 export function gradientNorm(arena: Arena): Tensor {
   return scope(() => {
-    const { memory, flat, gradient, direct, order, gradients } = arena;
+    const { memory, flat, gradient, direct, order, gradients, sumsAsTorch } = arena;
     // A rank that owns parts of buckets has no parameter's gradient as a whole.
     const whole = direct || memory.length === 1 && memory[0] === gradient;
     if (flat.device !== "cpu" || !whole) {
@@ -152,7 +155,7 @@ export function gradientNorm(arena: Arena): Tensor {
       return sqrt(sum(stack(squares)));
     }
     const inOrder = order ? order.map((i) => gradients[i]) : gradients;
-    return asRow(stack(inOrder.map((g) => tensorNorm(g))), rowNorm);
+    return asRow(stack(inOrder.map((g) => sumsAsTorch ? torchNorm(g, sumsAsTorch) : tensorNorm(g))), rowNorm);
   });
 }
 
@@ -171,6 +174,11 @@ const tensorNorm = (g: Tensor): Tensor =>
   g.numel > LONG
     ? sqrt(sum(stack(split(asVector(g), PIECE).map((piece) => dot(piece, piece)))))
     : asRow(g, rowNorm);
+
+const torchNorm = (g: Tensor, { channelsLast }: NonNullable<Arena["sumsAsTorch"]>): Tensor =>
+  asRow(channelsLast && g.shape.length === 4 ? permute(g, CHANNELS_LAST) : g, rowNorm);
+
+const CHANNELS_LAST = [0, 2, 3, 1];
 
 const pieces = new WeakMap<Arena["memory"], readonly Tensor[]>();
 

@@ -115,7 +115,12 @@ export function build(
     config.distributed.zero === 1 ? ranks : 1,
     shared,
   );
-  const arena = trained.grouping === null ? packed : { ...packed, order: trained.order };
+  const channelsLast = isChannelsLast(training, model, device);
+  const arena = {
+    ...packed,
+    ...(trained.grouping && { order: trained.order }),
+    ...(training.clip_sums === "torch" && { sumsAsTorch: { channelsLast } }),
+  };
   moveBuffers(model, device, trained.frozen);
   for (const i of trained.waiting.keys()) requireGrad(arena.parameters[i], false);
   const cast = amp === "off" ? null : amp === "fp16" ? "f16" : "bf16";
@@ -136,7 +141,6 @@ export function build(
       once: device !== "cpu" && !training.gradient_checkpointing,
     }),
   };
-  const channelsLast = isChannelsLast(training, model, device);
   return { data, model, arena, trained, pass, amp, channelsLast, classWeights };
 }
 

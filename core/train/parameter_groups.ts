@@ -194,6 +194,7 @@ function partOf(arena: Arena, members: readonly number[]): Arena {
     flat: piece ? place(flat) : keep(scope(() => narrow(flat, 0, 0, total))), // its length and its place only
     gradient: own,
     memory: piece ? [own] : gradients,
+    ...(arena.sumsAsTorch && { sumsAsTorch: arena.sumsAsTorch }),
     viewsOf: (buffer) =>
       parameters.map(({ shape }, i) =>
         keep(scope(() => view(narrow(buffer, 0, starts[i], counts[i]), shape)))

@@ -360,6 +360,13 @@ export const rates = {
     aliases: ["training.gradient_clip_norm"],
     help: "longest gradient, by its 2-norm over all parameters",
   }),
+  clip_sums: choice(["exact", "torch"], "exact", {
+    help: "how a CPU adds up the squares of one gradient for its norm",
+    about: {
+      exact: "right to six digits",
+      torch: "as PyTorch does, for its bits: of more than 65,536 numbers it is wrong in the fourth digit",
+    },
+  }),
   clip_value: float(0, {
     min: 0,
     max: 1e9,

@@ -42,7 +42,7 @@ const CHANGES: Readonly<Record<string, string>> = {
 
 /** They have to do with more than one batch of a step, with the device, or with what stands around steps. */
 const OTHERS =
-  /^(epochs|max_steps|batch_size|fit_batch|eval_.*|monitor.*|early_.*|metrics?|optimizer|lr_scaling|base_batch_size|swa_(lr|anneal_.*)|tf32|channels_last|loss_scale_.*|max_skipped_steps|device|threads|seed|sync_bn|virtual_shards|compile|memory_check|log_.*|save_interval|spike_.*|peak_tflops|profile_steps|resume|init_from|new_head|force|ignore_index|loss_weight|huber_delta|class_weights|focal_gamma|spectral_weight|quantiles)$/;
+  /^(epochs|max_steps|batch_size|fit_batch|eval_.*|monitor.*|early_.*|metrics?|optimizer|clip_sums|lr_scaling|base_batch_size|swa_(lr|anneal_.*)|tf32|channels_last|loss_scale_.*|max_skipped_steps|device|threads|seed|sync_bn|virtual_shards|compile|memory_check|log_.*|save_interval|spike_.*|peak_tflops|profile_steps|resume|init_from|new_head|force|ignore_index|loss_weight|huber_delta|class_weights|focal_gamma|spectral_weight|quantiles)$/;
 
 /** Rows of the table: a setting, and how steps are with `exact` and with `fast`. */
 function documented(): Map<string, readonly string[]> {

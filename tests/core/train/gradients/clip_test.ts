@@ -3,7 +3,7 @@ import { mlp } from "../../../../core/models/zoo/mlp.ts";
 import { gradientNorm, packParameters } from "../../../../core/train/arena.ts";
 import { clip } from "../../../../core/train/clipping.ts";
 import { tensor, toNumbers } from "../../../../ffi/make.ts";
-import { copy_, randn } from "../../../../ffi/ops.ts";
+import { copy_, randn, reshape } from "../../../../ffi/ops.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { peer } from "../peer.ts";
@@ -36,6 +36,27 @@ Deno.test("clipping is torch.nn.utils.clip_grad_norm_ to the last bit, and so is
       clip(arena.memory, norm, limit);
     });
     arena.gradients.forEach((g, k) => assertEquals([...toNumbers(g)], theirs[i].gradients[k]));
+  });
+});
+
+Deno.test("with clip_sums=torch a long gradient has torch's norm, in the order in which its weights lie there", async () => {
+  manualSeed(4n);
+  const shape = [96, 32, 5, 5],
+    gradients = [Array.from(toNumbers(randn([96 * 32 * 25])), (x, i) => Math.fround(x * (1 + i % 101)))];
+  const orders = [false, true];
+  const theirs = await peer<{ norm: number }[]>(
+    "clip.py",
+    orders.map((channels_last) => ({ limit: 1, gradients, shape, channels_last })),
+  );
+  const arena = packParameters([["p", randn(shape)]], "cpu");
+  scope(() => {
+    copy_(arena.gradients[0], reshape(tensor(gradients[0]), shape));
+    const ours = orders.map((channelsLast) =>
+      gradientNorm({ ...arena, sumsAsTorch: { channelsLast } }).item()
+    );
+    assertEquals(ours, theirs.map(({ norm }) => norm));
+    const all = new Set([...ours, gradientNorm(arena).item()]);
+    assertEquals(all.size, 3, "another seed: sums in two orders round alike");
   });
 });
 
