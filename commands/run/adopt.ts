@@ -8,6 +8,7 @@ import {
   adoptedRates,
   adoptedSchedule,
   adoptedTraining,
+  movesMomentum,
   yamlOf,
 } from "../../core/adopt/settings.ts";
 import { lossesOf, type Proof, prove, verdictText } from "../../core/adopt/proof.ts";
@@ -58,7 +59,7 @@ export async function adopt(argv: string[]): Promise<number> {
   const named = adoptedSchedule(seen), rates = adoptedRates(seen, join(out, "rates.csv"));
   if (rates.table !== null) Deno.writeTextFileSync(join(out, "rates.csv"), rates.table);
   const common = [...adoptedTraining(seen), ...optimizer];
-  const parts = named && firstOtherRate(seen, [...common, ...named]),
+  const parts = named && firstOtherRate(seen, [...common, ...adoptedLength(seen), ...named]),
     schedule = parts === null ? named : null;
   const data = await adoptedData(out, seen, words[0]);
   const read = data.settings.length > 0 ? data.settings : adoptedInputs(seen);
@@ -78,7 +79,8 @@ export async function adopt(argv: string[]): Promise<number> {
     );
   }
   const fromData = data.repeats && !seen.data.shuffle && !seen.inputs.some(({ drawn }) => drawn);
-  const proof = await prove(out, seen, [...common, ...rates.settings], fromData ? data.settings : null);
+  const course = schedule !== null && movesMomentum(seen) ? schedule : rates.settings;
+  const proof = await prove(out, seen, [...common, ...course], fromData ? data.settings : null);
   for (const line of tableOf(proof, seen)) console.log(line);
   console.log(`Made: ${["model.pt2", "run.yaml", "steps.npz"].map((name) => join(out, name)).join(", ")}`);
   const epoch = epochLine(seen, proof, fromData);
@@ -138,15 +140,15 @@ function describe(seen: Seen, words: readonly string[], said: string): string {
 /** The first steps are shown, and those where they part. */
 const SHOWN = 5;
 
-function tableOf({ steps, verdict }: Proof, seen: Seen): string[] {
-  const { optimizer } = seen, each = lossesOf(seen), last = steps.length / each;
+function tableOf(proof: Proof, seen: Seen): string[] {
+  const { steps, verdict } = proof, each = lossesOf(seen), last = steps.length / each;
   const from = typeof verdict === "string" ? last : Math.ceil(verdict.from / each);
   const shown = steps.map((pair, i) => [1 + Math.floor(i / each), ...pair] as const)
     .filter(([step]) => step <= SHOWN || step === last || Math.abs(step - from) <= 1);
   const rows = shown.map(([step, theirs, ours]) =>
     `${String(step).padStart(4)}  ${theirs.toPrecision(9).padEnd(14)}${ours.toPrecision(9)}`
   );
-  return ["step  the script    here", ...rows, verdictText({ steps, verdict }, optimizer)];
+  return ["step  the script    here", ...rows, verdictText(proof, seen.optimizer)];
 }
 
 /** Here, on a cluster, and what was learnt back into the script. */

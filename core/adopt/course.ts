@@ -17,8 +17,12 @@ export function firstOtherRate(seen: Seen, settings: readonly Adopted[]): number
   );
   const { config } = resolveSettings({ argv, env: {} }), { training } = config;
   const facts: Facts = { task: "regression", input: { shape: [1], dtype: "f32" }, outputs: 1 };
-  const steps = Math.ceil((seen.data.per_epoch ?? seen.micro * seen.steps) / seen.micro);
-  const plan = planBatches(training, steps * seen.micro * seen.batch, 1);
+  const { micro, data: { per_epoch }, length } = seen;
+  const steps = Math.max(
+    1,
+    per_epoch === undefined ? length?.steps ?? seen.steps : Math.ceil(per_epoch / micro),
+  );
+  const plan = planBatches(training, steps * micro * seen.batch, 1);
   const course = openCourse(config, scaledLearningRate(training, plan.global), plan, facts);
   const parts = ratesOf(seen).findIndex((rate, step) => {
     const ours = course.rate({ step });

@@ -11,6 +11,8 @@ export interface Proof {
   readonly steps: readonly (readonly [theirs: number, ours: number])[];
   /** How close they are, or from which step on they are not. */
   readonly verdict: "bits" | "close" | { readonly from: number };
+  /** Norms of each step's gradients, where the script computes them to clip. */
+  readonly norms: Proof["steps"];
   /** How long each took here, from the second on, to a millisecond. */
   readonly seconds: readonly number[];
 }
@@ -89,24 +91,35 @@ export async function prove(
   );
   const seconds = events.slice(1).map(({ t }, i) => t - events[i].t);
   const steps = theirs.map((loss, i) => [loss, ours[i]] as const);
-  return { steps, verdict: verdictOf(steps), seconds };
+  const norms = events.flatMap(({ grad_norm }, i) =>
+    grad_norm === undefined || seen.norms[i] === undefined ? [] : [[seen.norms[i], grad_norm] as const]
+  );
+  return { steps, norms, verdict: verdictOf(steps), seconds };
 }
+
+const isClose = ([theirs, ours]: Proof["steps"][number], least: number): boolean =>
+  Math.abs(theirs - ours) <= CLOSE * Math.max(least, Math.abs(theirs));
 
 function verdictOf(steps: Proof["steps"]): Proof["verdict"] {
   if (steps.every(([theirs, ours]) => Math.fround(theirs) === Math.fround(ours))) return "bits";
-  const parts = steps.findIndex(([theirs, ours]) =>
-    !(Math.abs(theirs - ours) <= CLOSE * Math.max(1, Math.abs(theirs)))
-  );
+  const parts = steps.findIndex((pair) => !isClose(pair, 1));
   return parts < 0 ? "close" : { from: parts + 1 };
 }
 
-export function verdictText({ steps, verdict }: Pick<Proof, "steps" | "verdict">, optimizer: string): string {
+export function verdictText(
+  { steps, norms, verdict }: Pick<Proof, "steps" | "norms" | "verdict">,
+  optimizer: string,
+): string {
   const all = `${steps.length} of ${steps.length} losses`;
   if (verdict === "bits") return `${all} have equal bits.`;
   if (verdict === "close") return `${all} are equal to 1e-6.`;
-  const before = verdict.from - 1;
+  const before = verdict.from - 1, parts = norms.slice(0, before).findIndex((pair) => !isClose(pair, 0));
   const cause = before === 0
     ? "the first parts already, so the model or its loss is computed otherwise here"
+    : parts >= 0
+    ? `they part after ${before}, and the gradients at step ${parts + 1}, whose norm is ${
+      norms[parts][0]
+    } in the script and ${norms[parts][1]} here`
     : `they part after ${before}, so the update of ${optimizer} or its rate is another one here`;
   return `Not equal: ${cause}. Other sums of many threads go away with OMP_NUM_THREADS=1 before both; what else differs is in what ` +
     "was not read.";

@@ -38,6 +38,8 @@ export interface Seen {
   readonly norms: readonly number[];
   readonly clip: number | null;
   readonly clip_value: number | null;
+  /** Images, or the weights that see them, lie in memory so. */
+  readonly channels_last: boolean;
   readonly seed: number | null;
   /** The loops around its first step. */
   readonly length: { readonly epochs?: number; readonly steps?: number; readonly where: string } | null;

@@ -95,14 +95,17 @@ export function adoptedInputs(seen: Pick<Seen, "inputs" | "turns" | "where">): A
 
 /** These are the same for each step. */
 export function adoptedTraining(
-  { micro, batch, clip, clip_value, ignored, amp, where }: Seen,
+  { micro, batch, groups, clip, clip_value, channels_last, ignored, amp, where }: Seen,
 ): Adopted[] {
+  const clips = clip !== null || groups.some(({ clip_norm }) => clip_norm !== undefined);
   return [
     { path: "training.batch_size", value: batch, from: where.loader ?? "the first batch" },
     ...(micro > 1
       ? [{ path: "training.grad_accum", value: micro, from: `${micro} calls of backward in a step` }]
       : []),
     ...(clip === null ? [] : [{ path: "training.clip_norm", value: clip, from: where.clip }]),
+    ...(clips ? [{ path: "training.clip_sums", value: "torch", from: where.clip ?? "" }] : []),
+    ...(channels_last ? [{ path: "training.channels_last", value: "on", from: where.model ?? "" }] : []),
     ...(clip_value === null
       ? []
       : [{ path: "training.clip_value", value: clip_value, from: where.clip_value }]),
@@ -138,7 +141,39 @@ const SCHEDULES: Readonly<Record<string, readonly [name: string, ...args: string
   LinearLR: ["linear", "start_factor", "end_factor", "total_iters"],
   ConstantLR: ["constant", "factor", "total_iters"],
   PolynomialLR: ["polynomial", "total_iters", "power"],
+  MultiStepLR: ["multistep", "milestones", "gamma"],
+  CyclicLR: [
+    "cyclic",
+    ...["base_lr", "max_lr", "step_size_up", "step_size_down", "mode", "gamma", "cycle_momentum"],
+    ...["base_momentum", "max_momentum"],
+  ],
+  OneCycleLR: [
+    "onecycle",
+    ...["max_lr", "total_steps", "pct_start", "anneal_strategy", "cycle_momentum", "base_momentum"],
+    ...["max_momentum", "div_factor", "final_div_factor", "three_phase"],
+  ],
 };
+
+/** Those of transformers are functions of the step. */
+const FUNCTIONS: Readonly<Record<string, string>> = {
+  _get_constant_schedule_with_warmup_lr_lambda: "constant",
+  _get_linear_schedule_with_warmup_lr_lambda: "linear",
+  _get_cosine_schedule_with_warmup_lr_lambda: "cosine",
+};
+
+function scheduleByFunction(one: Scheduler, from: string): Adopted[] | null {
+  const value = FUNCTIONS[String(one.function)], { num_warmup_steps: warmup, num_cycles = 0.5 } = one;
+  if (value === undefined || typeof warmup !== "number" || num_cycles !== 0.5) return null;
+  const of = (path: string, value: string | number) => ({ path: `training.scheduler.${path}`, value, from });
+  const rise = [of("warmup", `${warmup}steps`), of("warmup_start", "0"), of("warmup_peak", "next")];
+  return [of("type", value), ...(warmup > 0 ? rise : [])];
+}
+
+type Scheduler = Seen["schedulers"][number];
+
+/** A schedule that moves momentum, too, is compared by its name: a table has rates alone. */
+export const movesMomentum = ({ schedulers }: Seen): boolean =>
+  schedulers.some(({ cycle_momentum }) => cycle_momentum === true);
 
 /** Null where rates change in a way that is not known: their first steps are in a table then. */
 export function adoptedSchedule({ schedulers, rates, steps, where }: Seen): Adopted[] | null {
@@ -147,9 +182,13 @@ export function adoptedSchedule({ schedulers, rates, steps, where }: Seen): Adop
   const [one] = schedulers;
   if (!one) return isConstant ? [{ path, value: "constant", from }] : null;
   const known = SCHEDULES[String(one.type)];
-  if (!known) return null;
+  if (!known) return schedulers.length > 1 ? null : scheduleByFunction(one, from);
   const [name, ...args] = known;
-  const givenTo = (scheduler: typeof one) => args.map((arg) => `${arg}=${scheduler[arg]}`);
+  const givenTo = (scheduler: Scheduler) =>
+    args.flatMap((arg) => {
+      const value = scheduler[arg];
+      return value === undefined ? [] : [`${arg}=${Array.isArray(value) ? `[${value.join(", ")}]` : value}`];
+    });
   const given = givenTo(one); // optimizers that take turns have one each
   if (schedulers.some((other) => other.type !== one.type || `${givenTo(other)}` !== `${given}`)) return null;
   const perEpoch = Number(one.last_epoch) < steps - 1;
@@ -171,7 +210,8 @@ export function adoptedRates(
   file: string,
 ): { table: string | null; settings: Adopted[] } {
   const of = ratesOf(seen), path = "training.scheduler.type", from = seen.where.scheduler ?? "";
-  if (of.every((rate) => rate === of[0])) {
+  const base = rateOf(seen.groups[largest(seen.groups)], of);
+  if (of.every((rate) => rate === base)) {
     return { table: null, settings: [{ path, value: "constant", from }] };
   }
   const table = ["step,rate", ...of.map((rate, step) => `${step},${rate}`)].join("\n") + "\n";

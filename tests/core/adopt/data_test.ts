@@ -5,6 +5,8 @@ import { useLibtorch } from "../../libtorch.ts";
 import { join } from "@std/path";
 import { adoptedData } from "../../../core/adopt/data.ts";
 import { firstOtherRate } from "../../../core/adopt/course.ts";
+import { verdictText } from "../../../core/adopt/proof.ts";
+import { adoptedSchedule } from "../../../core/adopt/settings.ts";
 import { epochLine } from "../../../core/adopt/times.ts";
 import type { Seen, SeenData } from "../../../core/adopt/seen.ts";
 
@@ -121,12 +123,84 @@ Deno.test("a schedule's name is kept where it gives the rates that were seen", (
   assertEquals(firstOtherRate(seen, settings("exponential(gamma=0.8)", "epoch")), 3);
 });
 
+const STEPS = 40, WARMUP = 5;
+
+/** A script's, as it was seen at its last step. */
+const withSchedule = (scheduler: Seen["schedulers"][number], rates: readonly number[]) =>
+  ({
+    ...{
+      schedulers: [{ last_epoch: STEPS, ...scheduler }],
+      rates: rates.map((rate) => [rate]),
+      steps: STEPS,
+    },
+    ...{
+      groups: [{ lr: 0.1, params: ["w"] }],
+      micro: 1,
+      batch: 4,
+      length: { steps: STEPS },
+      data: {},
+      where: {},
+    },
+  }) as unknown as Seen;
+
+const named = (scheduler: Seen["schedulers"][number]) =>
+  adoptedSchedule(withSchedule(scheduler, [0.1, 0.2]))?.map((
+    { path, value },
+  ) => [path.split(".").at(-1), value]);
+
+Deno.test("schedules that keep their arguments in other forms have their names here", () => {
+  const type = "multistep(milestones=[30, 60], gamma=0.1)";
+  assertEquals(named({ type: "MultiStepLR", milestones: [30, 60], gamma: 0.1 }), [["type", type]]);
+  const cycle = { max_lr: 0.1, total_steps: 40, cycle_momentum: false, three_phase: false };
+  assertEquals(named({ type: "OneCycleLR", ...cycle }), [
+    ["type", "onecycle(max_lr=0.1, total_steps=40, cycle_momentum=false, three_phase=false)"],
+  ]);
+  assertEquals(named({ type: "LambdaLR" }), undefined);
+  const other = "_get_cosine_schedule_with_warmup_lr_lambda";
+  assertEquals(named({ type: "LambdaLR", function: other, num_warmup_steps: 5, num_cycles: 2 }), undefined);
+});
+
+Deno.test("transformers' schedules have their rates here, with a warm-up and without", () => {
+  const share = (step: number, warmup: number) => (step - warmup) / (STEPS - warmup);
+  const falls = {
+    linear: (step: number, warmup: number) => 1 - share(step, warmup),
+    cosine: (step: number, warmup: number) => 0.5 * (1 + Math.cos(Math.PI * share(step, warmup))),
+    constant: () => 1,
+  };
+  for (const [name, fall] of Object.entries(falls)) {
+    for (const warmup of name === "constant" ? [WARMUP] : [0, 1, WARMUP]) {
+      const rates = Array.from(
+        { length: STEPS },
+        (_, step) => 0.1 * (step < warmup ? step / warmup : fall(step, warmup)),
+      );
+      const of = `_get_${name}_schedule_with_warmup_lr_lambda`;
+      const seen = withSchedule({ type: "LambdaLR", function: of, num_warmup_steps: warmup }, rates);
+      const settings = [
+        { path: "training.optimizer.learning_rate", value: 0.1, from: "" },
+        { path: "training.max_steps", value: STEPS, from: "" },
+        ...adoptedSchedule(seen)!,
+      ];
+      assertEquals(firstOtherRate(seen, settings), null, `${name} with ${warmup}`);
+    }
+  }
+});
+
+Deno.test("where losses part behind the first, it is said whether gradients do so before", () => {
+  const steps = [[1, 1], [0.9, 0.9], [0.8, 0.7]] as const, verdict = { from: 3 };
+  const norms = (...ours: number[]) => ours.map((norm) => [1e-3, norm] as const);
+  const told = verdictText({ steps, verdict, norms: norms(1e-3, 1.0001e-3, 5) }, "Adam");
+  assertSentence("core/adopt/data: gradients part", told);
+  const update = verdictText({ steps, verdict, norms: norms(1e-3, 1e-3, 5) }, "Adam");
+  assertSentence("core/adopt/data: update parts", update);
+  assertEquals(verdictText({ steps, verdict, norms: [] }, "Adam"), update);
+});
+
 Deno.test("an epoch's time is told of five steps and more, and says what it leaves out", () => {
   const seen = {
     ...{ micro: 2, device: "cpu", times: [0.02, 0.03, 0.02, 0.02, 9], threads: 1, where: {} },
     data: { per_epoch: 400 },
   } as unknown as Seen;
-  const proof = (seconds: number[]) => ({ steps: [], verdict: "bits" as const, seconds });
+  const proof = (seconds: number[]) => ({ steps: [], norms: [], verdict: "bits" as const, seconds });
   const ours = [9, 0.01, 0.01, 0.01, 0.01, 0.01];
   assertSentence("core/adopt/data: epoch steps take", epochLine(seen, proof(ours), true)!);
   const compiled = { ...seen, where: { compile: "train.py:3" } };

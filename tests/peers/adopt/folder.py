@@ -25,9 +25,11 @@ torch.manual_seed(0)
 loaders = [torch.utils.data.DataLoader(one, batch_size=8, shuffle=one is train) for one in (train, val)]
 model = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 7 * 7, 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
 for epoch in range(5):
     for images, target in loaders[0]:
         loss = nn.functional.cross_entropy(model(images), target)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    scheduler.step()

@@ -14,13 +14,24 @@ class Net(nn.Module):
         return torch.log_softmax(self.fc(self.dropout(self.norm(out[:, -1]))), dim=1)
 
 
+def ahead(loader):
+    """Each batch is used when the next one was taken, as accelerate does."""
+    batches = iter(loader)
+    now = next(batches)
+    for then in batches:
+        yield now
+        now = then
+    yield now
+
+
 torch.manual_seed(0)
 model = Net()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, amsgrad=True)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.7)
 data = torch.utils.data.TensorDataset(torch.randn(200, 1, 8, 8), torch.randint(0, 5, (200,)))
 for epoch in range(4):
-    for image, target in torch.utils.data.DataLoader(data, batch_size=20, shuffle=True):
+    batches = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(data), 20, False)
+    for image, target in ahead(torch.utils.data.DataLoader(data, batch_sampler=batches)):
         optimizer.zero_grad()
         loss = nn.functional.nll_loss(model(image), target)
         loss.backward()

@@ -1,4 +1,5 @@
-"""A student learns from a teacher that is a moving average of it (BYOL, mean teacher): one optimizer, two models."""
+"""A student learns from a teacher that is a moving average of it (BYOL, mean teacher): one optimizer, two models, and a
+rate and a momentum of one cycle."""
 import copy
 
 import torch
@@ -23,6 +24,7 @@ teacher = copy.deepcopy(student)
 for p in teacher.parameters():
     p.requires_grad = False
 optimizer = torch.optim.SGD([*student.parameters(), *predictor.parameters()], lr=0.05, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.2, total_steps=40)
 
 
 @torch.no_grad()
@@ -44,3 +46,4 @@ for step in range(40):
     loss.backward()
     optimizer.step()
     move()
+    scheduler.step()

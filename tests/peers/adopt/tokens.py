@@ -1,4 +1,7 @@
-"""Tokens in nanoGPT's habit: a file that is mapped anew for each batch, windows from random places."""
+"""Tokens in nanoGPT's habit: a file that is mapped anew for each batch, windows from random places; a rate in that of transformers, and
+so a model that gives its loss first."""
+import functools
+
 import numpy as np
 import torch
 import torch.nn as nn
@@ -14,7 +17,7 @@ class Model(nn.Module):
 
     def forward(self, idx, targets=None):
         logits = self.head(torch.tanh(self.mix(self.wte(idx))).cumsum(1))
-        return logits, nn.functional.cross_entropy(logits.view(-1, 60), targets.view(-1))
+        return {"loss": nn.functional.cross_entropy(logits.view(-1, 60), targets.view(-1)), "logits": logits}
 
 
 def get_batch():
@@ -23,11 +26,18 @@ def get_batch():
     return tuple(torch.stack([torch.from_numpy(data[i + k : i + k + 12].astype(np.int64)) for i in at]) for k in (0, 1))
 
 
+def _get_linear_schedule_with_warmup_lr_lambda(step, *, num_warmup_steps, num_training_steps):
+    return step / num_warmup_steps if step < num_warmup_steps else (num_training_steps - step) / (num_training_steps - num_warmup_steps)
+
+
 torch.manual_seed(0)
 model = Model()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+rate = functools.partial(_get_linear_schedule_with_warmup_lr_lambda, num_warmup_steps=3, num_training_steps=40)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
 for step in range(40):
     idx, targets = get_batch()
     optimizer.zero_grad(set_to_none=True)
-    model(idx, targets)[1].backward()
+    model(idx, targets)["loss"].backward()
     optimizer.step()
+    scheduler.step()

@@ -16,7 +16,7 @@ from .graph import MAKERS, Call, Graph, Unfit
 from .seen import STEPS, Root, S, name_of, odd, place, tensors
 from .timed import is_over, leave, stand, time_steps
 from .length import length
-from .written import after_of, ended, finish, refuse
+from .written import after_of, ended, finish, refuse, trained
 
 # What the script does with values in Python is no part of a graph.
 VALUES = ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__")
@@ -85,11 +85,14 @@ def told(function, name, args, kwargs, out):
             S.alive.append((t, version(t)))
 
 
+WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "_FabricModule")
+
+
 def bare(model):
-    """Without what DDP, DataParallel and torch.compile put around it."""
+    """Without what DDP, DataParallel, Lightning's Fabric and torch.compile put around it."""
     while True:
         inner = getattr(model, "_orig_mod", None)
-        if inner is None and type(model).__name__ in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel"):
+        if inner is None and type(model).__name__ in WRAPPERS:
             inner = model.module
         if inner is None:
             return model
@@ -236,6 +239,10 @@ def noted(losses):
     changed = [n for n, t, u in zip(graph.names, graph.values, S.first.values) if t.dim() == 0 and not torch.equal(t, u)]
     if changed:
         odd(f"the number {changed[0]} changes from step to step: the first one's is taken")
+    sides = [[t.shape for t in one.values] for one in (graph, S.first)]
+    moved = [one.name for one, first in zip(graph.calls, S.first.calls) if one.numbers() != first.numbers()]
+    if moved and sides[0] == sides[1]:
+        odd(f"a number in {moved[0]} changes from step to step: the first one's is taken")
     carried = graph.carried_from(S.last_calls)
     if carried:
         refuse(f"the model is given as {carried} what it made at the step before ({S.where.get('model')}), and a step here has its batch alone")
@@ -269,6 +276,10 @@ def unwatched():
         S.depth -= 1
 
 
+def weights_of(optimizer):
+    return {id(p) for group in optimizer.param_groups for p in group["params"]}
+
+
 def watch_optimizers():
     init = torch.optim.Optimizer.__init__
 
@@ -281,6 +292,8 @@ def watch_optimizers():
         self.register_step_post_hook(after)
 
     def before(optimizer, args, kwargs):
+        if S.turns() and S.steps == 0:
+            takes_the_place(optimizer)
         S.next[id(optimizer)] = [float(group["lr"]) for group in optimizer.param_groups]
         S.depth += 1  # what it computes is no part of a program; a closure's forward is
         return tuple(map(watched, args)), {key: watched(one) for key, one in kwargs.items()}
@@ -329,6 +342,18 @@ def watch_optimizers():
             if noted([total for total, _ in turn]):
                 S.order = S.order or [all for _, all in turn]
                 ends(S.optimizers)
+
+    def takes_the_place(optimizer):
+        """One that was made for the same weights, and has not been used, takes no turns: the script has made it anew."""
+        own, used = weights_of(optimizer), {id(optimizer), *(id(one) for _, all in S.turn for one in all)}
+        S.optimizers = [one for one in S.optimizers if id(one) in used or not own & weights_of(one)]
+        S.where["optimizer"] = S.places[id(S.optimizers[0])]
+        if S.turns() or S.calls is None:
+            return
+        calls, losses, S.lost = S.calls, S.lost, []
+        for loss in losses:
+            S.calls = calls
+            noted([loss])
 
     def refuse_repeats(optimizer):
         """A critic that takes some steps for each of its generator's has a batch for each of them."""
@@ -381,16 +406,26 @@ def watch_rest():
             norm = clips(parameters, max_norm, *args, **kwargs)
         if S.turns():
             ids = {id(p) for p in parameters}
-            for one in S.optimizers:
-                if all(id(p) in ids for group in one.param_groups for p in group["params"]):
-                    S.clips[id(one)] = float(max_norm)
+            clipped = [one for one in S.optimizers if weights_of(one) <= ids]
+            if len(clipped) == len(S.optimizers):
+                S.clip = float(max_norm)
+            else:
+                S.clips |= {id(one): float(max_norm) for one in clipped}
+            S.where.setdefault("clip", place())
         elif S.calls is None and len(S.norms) < STEPS:
             S.clip = float(max_norm)
             S.norms.append(float(norm))
             S.where.setdefault("clip", place())
+            refuse_parts({id(p) for p in parameters}, *args[:1], **kwargs)
         return norm
 
     torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip
+
+    def refuse_parts(clipped, norm_type=2.0, **_):
+        if float(norm_type) != 2.0:
+            odd(f"gradients are clipped by their norm of order {norm_type}, and here by their 2-norm")
+        if not trained() <= clipped:
+            odd("the gradients of a part of the weights are clipped, and here those of all by their norm")
 
     for_values = torch.nn.utils.clip_grad_value_
 

@@ -76,7 +76,7 @@ def asked_of(how):
     if not one["dtype"].startswith("int"):
         return {"task": "regression", "outputs": max(1, math.prod(one["shape"])), "target": target}
     if len(one["shape"]) == 1:
-        return {"task": "language", "outputs": sides[-1], "target": target}
+        return {"task": "language", "outputs": (sides or [2])[-1], "target": target}
     return {
         "task": "segmentation" if one["shape"] else "classification",
         "outputs": sides[1] if len(sides) > 1 else 2,

@@ -1,6 +1,7 @@
 """The script's data: which tensors of a loader's batches the model was given, and so what a sample is."""
 
 import base64
+import collections
 import collections.abc
 import os
 import sys
@@ -10,7 +11,7 @@ import torch
 from .seen import S, odd, place
 
 LOADERS = []  # (loader, the script's line), in the order in which the script makes them
-LAST = {"loader": None, "batch": None}  # the batch that was taken last
+RECENT = collections.deque(maxlen=2)  # (loader, batch), the last one first: accelerate reads one ahead
 FIELDS = {"loader": None, "how": None}  # by the program's input: where it lies in a batch, and what is made of it
 OPENED = {}  # files of data that the script opened to read, in their order
 ENDINGS = (".npy", ".npz", ".csv", ".tsv", ".txt", ".bin")
@@ -33,7 +34,7 @@ def watch_data():
 
     def go_on(self):
         batch = went(self)
-        LAST.update(loader=self._hpctrain_loader, batch=batch)
+        RECENT.appendleft((self._hpctrain_loader, batch))
         return batch
 
     taken.__init__, taken.__next__ = begin, go_on
@@ -71,20 +72,28 @@ def made_of(field, t):
 def batch_seen(graph):
     """Which of the last batch's tensors the program's inputs are; a place is kept for as long as each batch agrees with it."""
     if graph is S.first:  # its tensors are let go
-        graph.sides = next(list(t.shape) for _, t in leaves(next(call.out for call in graph.keeps_alive if isinstance(call.function, torch.nn.Module))))
-    if FIELDS["how"] is False or LAST["batch"] is None:
+        made = next(call.out for call in graph.keeps_alive if isinstance(call.function, torch.nn.Module))
+        graph.sides = next((list(t.shape) for _, t in leaves(made) if t.dim() > 0), [])
+    if FIELDS["how"] is False or not RECENT:
         return
     inputs = [(graph.names[i], t.detach().cpu()) for i, t in enumerate(graph.values) if t.dim() and i not in graph.drawn and t.layout == torch.strided]
-    known, found = FIELDS["how"], {}
-    fields = dict(leaves(LAST["batch"]))
+    for loader, batch in RECENT:
+        found = places_in(batch, inputs)
+        if None not in found.values():
+            FIELDS.update(how=FIELDS["how"] or found, loader=loader)
+            return
+    name = next(name for name, at in places_in(RECENT[0][1], inputs).items() if at is None)
+    FIELDS.update(how=False, why=f"the input {name} is no tensor of the loader's batches as it is")
+
+
+def places_in(batch, inputs):
+    """Where each input lies in a batch; null where it does not."""
+    known, fields, found = FIELDS["how"], dict(leaves(batch)), {}
     for name, t in inputs:
         places = [known[name]["path"]] if known else list(fields)
         at = next((p for p in places if p in fields and fields[p].dim() > 0 and made_of(fields[p], t)), None)
-        if at is None:
-            FIELDS.update(how=False, why=f"the input {name} is no tensor of the loader's batches as it is")
-            return
-        found[name] = {"path": at, "shape": list(t.shape[1:]), "dtype": str(t.dtype).removeprefix("torch.")}
-    FIELDS.update(how=known or found, loader=LAST["loader"])
+        found[name] = None if at is None else {"path": at, "shape": list(t.shape[1:]), "dtype": str(t.dtype).removeprefix("torch.")}
+    return found
 
 
 def sample_of(batch, how):
@@ -106,6 +115,16 @@ def is_reshaped(loader, dataset):
     """What lies in files has not the sides that the model is given."""
     fields = dict(leaves(loader.collate_fn([dataset[0]])))
     return any(list(fields[one["path"]].shape[1:]) != one["shape"] for one in FIELDS["how"].values())
+
+
+def size_of(loader):
+    """Samples of a batch, also where the batches are another sampler's, as accelerate's are."""
+    return loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
+
+
+def shuffles(loader):
+    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    return isinstance(sampler, torch.utils.data.RandomSampler) or bool(getattr(sampler, "shuffle", False))
 
 
 def is_random(loader):
@@ -154,7 +173,7 @@ def data():
         why = FIELDS.get("why", "the batches come from no DataLoader")
         return {"known": tokens, "why": "" if tokens else why, "shuffle": True}
     loader, how = FIELDS["loader"], FIELDS["how"]
-    if not hasattr(loader.dataset, "__len__") or not hasattr(loader.dataset, "__getitem__") or loader.batch_size is None:
+    if not hasattr(loader.dataset, "__len__") or not hasattr(loader.dataset, "__getitem__") or size_of(loader) is None:
         return {"known": None, "why": "its Dataset has no samples by their number", "shuffle": True}
     other, where = validating(loader)
     known, quiet = known_files(loader, other)
@@ -163,7 +182,7 @@ def data():
     random = is_random(loader)
     found = {
         "samples": len(loader.dataset),
-        "shuffle": isinstance(loader.sampler, torch.utils.data.RandomSampler) or bool(getattr(loader.sampler, "shuffle", False)),
+        "shuffle": shuffles(loader),
         "per_epoch": len(loader),
         "validation": {"samples": len(other.dataset), "where": where} if other else None,
         "random": random,

@@ -141,8 +141,8 @@ class Graph:
         """A prediction is the largest output of a model that learns; null where none has dimensions."""
         best = None
         for at, call in zip(self.models, models):
-            first = next(iter(tensors(call.out)), None)
-            if first is not None and first.dim() > 0:
+            first = next((t for t in tensors(call.out) if t.dim() > 0), None)  # some models give their loss before it
+            if first is not None:
                 size = (first.requires_grad, first.numel())
                 if best is None or size > best[0]:
                     best = (size, at)

@@ -68,7 +68,7 @@ class Whole(torch.nn.Module):
             self.after_step(lambda: self.run(after.calls, state, [], batch))
         if len(outputs) == 1 and self.scale != 1:
             outputs = [outputs[0] * self.scale]
-        shown = {} if graph.shown is None else {"output": next(t for t in made[graph.shown] if torch.is_tensor(t))}
+        shown = {} if graph.shown is None else {"output": next(t for t in made[graph.shown] if torch.is_tensor(t) and t.dim() > 0)}
         return shown | dict(zip(self.names, outputs))
 
     def run(self, calls, state, outside, batch):

@@ -1,5 +1,8 @@
 """Steps behind the watched ones, which run as they would without being watched, are timed."""
 
+import functools
+import gc
+import sys
 import time
 
 import torch
@@ -24,7 +27,36 @@ def plain(value):
 
 def schedule_of(scheduler):
     known = {key: plain(value) for key, value in vars(scheduler).items() if not key.startswith("_") and key != "optimizer"}
+    known |= kept_otherwise(scheduler)
     return {"type": type(scheduler).__name__, **{key: value for key, value in known.items() if value is not None}}
+
+
+def kept_otherwise(scheduler):
+    """The arguments of those that torch, or transformers, keeps in other forms."""
+    name = type(scheduler).__name__
+    if name == "MultiStepLR":
+        return {"milestones": sorted(scheduler.milestones.elements())}
+    if name == "LambdaLR" and isinstance(scheduler.lr_lambdas[0], functools.partial):
+        return {"function": scheduler.lr_lambdas[0].func.__name__, **scheduler.lr_lambdas[0].keywords}
+    group = scheduler.optimizer.param_groups[0]
+    momenta = {key: group[key] for key in ("base_momentum", "max_momentum") if key in group}
+    near = lambda value: float(f"{value:.12g}")  # noqa: E731
+    if name == "CyclicLR":
+        up = round(scheduler.total_size * scheduler.step_ratio)
+        sides = {"step_size_up": up, "step_size_down": round(scheduler.total_size) - up}
+        return {"base_lr": scheduler.base_lrs[0], "max_lr": scheduler.max_lrs[0], **sides, **momenta}
+    if name != "OneCycleLR":
+        return {}
+    phases = scheduler._schedule_phases
+    return {
+        "max_lr": group["max_lr"],
+        "pct_start": near((phases[0]["end_step"] + 1) / scheduler.total_steps),
+        "anneal_strategy": scheduler._anneal_func_type,
+        "div_factor": near(group["max_lr"] / group["initial_lr"]),
+        "final_div_factor": near(group["initial_lr"] / group["min_lr"]),
+        "three_phase": len(phases) == 3,
+        **momenta,
+    }
 
 
 def schedules():
@@ -33,7 +65,13 @@ def schedules():
 
 def stand():
     """At the last watched step."""
-    STOOD["schedules"] = [schedule_of(one) for one in S.schedulers]
+    STOOD["schedules"] = [*map(schedule_of, S.schedulers), *schedules_of_timm()]
+
+
+def schedules_of_timm():
+    """They are none of torch's, and set rates by hand."""
+    base = getattr(sys.modules.get("timm.scheduler.scheduler"), "Scheduler", None)
+    return [] if base is None else [{"type": type(one).__name__} for one in gc.get_objects() if base in type(one).__mro__]
 
 
 def is_over():

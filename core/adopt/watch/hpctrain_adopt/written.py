@@ -10,7 +10,7 @@ import traceback
 import torch
 
 from .copied import TARGET
-from .data import FIELDS, read_data
+from .data import FIELDS, read_data, shuffles, size_of
 from .drawn import again
 from .graph import After, Unfit
 from .program import export
@@ -81,9 +81,9 @@ def loader_of(loader):
         return None
     dataset = loader.dataset
     return {
-        "batch_size": loader.batch_size,
+        "batch_size": size_of(loader),
         "drop_last": loader.drop_last,
-        "shuffle": isinstance(loader.sampler, torch.utils.data.RandomSampler),
+        "shuffle": shuffles(loader),
         "dataset": type(dataset).__name__,
         "samples": len(dataset) if hasattr(dataset, "__len__") else None,
         "root": str(getattr(dataset, "root", "") or ""),
@@ -202,6 +202,13 @@ def ignored(graph):
     return below.pop() if len(below) == 1 else None
 
 
+def channels_last(graph):
+    """Weights, or images, lie in memory with their channels last."""
+    held = [*graph.values, *(t for root in graph.roots for t in root.state.values())]
+    four = [t for t in held if t.dim() == 4 and t.layout == torch.strided]
+    return any(not t.is_contiguous() and t.is_contiguous(memory_format=torch.channels_last) for t in four)
+
+
 def plainly(value):
     """What is no number is null in JSON."""
     if isinstance(value, dict):
@@ -222,7 +229,8 @@ def write():
     micro = S.per_step[0]
     scale = scale_of(graph, micro)
     names_apart(graph.roots)
-    turns = [turn_of(optimizers, graph) for optimizers in S.order]
+    alike = len(S.order) == 1 and len({type(one) for one in S.optimizers}) == 1  # one loss trains all: they are groups of one
+    turns = [] if alike else [turn_of(optimizers, graph) for optimizers in S.order]
     losses = [f"loss.{name}" for name in turns] or ["loss"]
     parameters = {id(p): p.numel() for root in graph.roots for p in root.module.parameters()}
     device = next(p for root in graph.roots for p in root.module.parameters()).device.type
@@ -246,7 +254,7 @@ def write():
         rows = torch.cat([b[k] for b in full])
         arrays[graph.names[k]] = (rows.float() if rows.is_floating_point() else rows).numpy()
     np.savez(os.path.join(OUT, "steps.npz"), **arrays)
-    optimizers = S.optimizers if turns else S.optimizers[:1]
+    optimizers = S.optimizers if S.order else S.optimizers[:1]
     tell(
         found
         | {
@@ -272,6 +280,7 @@ def write():
             "norms": S.norms,
             "clip": S.clip,
             "clip_value": S.clip_value,
+            "channels_last": channels_last(graph),
             "seed": S.seed,
             "length": S.length,
             "ignored": ignored(graph),
