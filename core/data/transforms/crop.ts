@@ -53,8 +53,7 @@ export function cropped(
   const after = beside && sampleShape(beside.plan, beside.map, source.name);
   const sized = <F extends Field>(field: F): F =>
     after ? { ...field, shape: [...field.shape.slice(0, -2), ...after.slice(-2)] } : field;
-  const { length, indices } = severalTimes(source, times);
-  const whole = { ...source, input, facts, target: sized(source.target), length, indices };
+  const whole = { ...source, input, facts, target: sized(source.target), ...ofSeveral(source, times) };
   if (threaded) {
     const now = {
       ...{ ...threaded, geometry: ownPlan, seed, beside, ...severalTimes(threaded, times) },
@@ -69,7 +68,9 @@ export function cropped(
   const arrange = openGeometry(ownPlan, shape), draws = drawsOf(seed);
   const arrangeTarget = beside && after && openGeometry(beside.plan, after);
   const raw = (part: Part): Batch => {
-    const { input, target } = source.raw(part);
+    const { input, target } = source.raw(
+      times === 1 ? part : { ...part, ids: part.ids.map((id) => id % source.length) },
+    );
     return {
       input: arranged(input, shape, part, draws, arrange),
       target: arrangeTarget
@@ -132,6 +133,22 @@ function severalTimes<S extends { readonly length: number; readonly indices?: In
   const all = new Int32Array(new SharedArrayBuffer(4 * times * length));
   for (let i = 0; i < all.length; i++) all[i] = indices?.[i % length] ?? i % length;
   return { length: all.length, indices: all };
+}
+
+/** A sample has its class and its weight each time that it comes. */
+function ofSeveral(
+  source: Source,
+  times: number,
+): Pick<Source, "length" | "indices" | "sampleWeights" | "labels"> {
+  const { sampleWeights, labels } = source, made = severalTimes(source, times);
+  if (times === 1) return made;
+  const again = (values: ArrayLike<number>) =>
+    Float64Array.from({ length: made.length }, (_, i) => values[i % source.length]);
+  return {
+    ...made,
+    ...(sampleWeights && { sampleWeights: again(sampleWeights) }),
+    ...(labels && { labels: () => again(labels()) }),
+  };
 }
 
 /** A target on the input's own pixels goes wherever they go, as does one that is finer; null for any other. */
