@@ -180,6 +180,7 @@ export function reportEpoch(
   time: { readonly seconds: number; readonly spent: Spent },
 ): void {
   const { cursor, config: { training }, data: { train } } = trainer;
+  const bad = badSamples(trainer);
   const memory = trainer.memory();
   trainer.losses.epoch = { epoch: epoch + 1, loss: trained.loss };
   trainer.events.emit({
@@ -193,11 +194,11 @@ export function reportEpoch(
     lr,
     samples_per_s: pace ?? undefined,
     memory_bytes: memory,
-    bad_samples: trainer.feed.skipped() || undefined,
+    bad_samples: bad || undefined,
     seconds: time.seconds,
     ...time.spent,
   });
-  const bad = trainer.feed.skipped(), samples = formatPlural(bad, "sample");
+  const samples = formatPlural(bad, "sample");
   const were = `${samples} that could not be used ${bad === 1 ? "was" : "were"} replaced so far`;
   if (bad > 0) trainer.warn(`${were}, each by the one after it (--bad-samples skip).`, cursor.step);
   const task = train.facts.task === "segmentation" ? "classification" : train.facts.task;
@@ -219,6 +220,12 @@ export function reportEpoch(
     samplesPerSecond: pace,
     memoryBytes: memory,
   });
+}
+
+/** Those that were passed over so far. Each rank reads samples of its own, and all ranks call it. */
+function badSamples({ feed, ranks, config: { data } }: Trainer): number {
+  const own = feed.skipped();
+  return ranks && data.bad_samples === "skip" ? ranks.team.reduce([own], "sum", "bad samples")[0] : own;
 }
 
 /** A user asked for these by name: a sum's terms, and metrics. */

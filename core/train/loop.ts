@@ -170,7 +170,8 @@ async function endEpoch(loop: Loop): Promise<Ending | null> {
   const due = loop.due(true);
   if (due.save === "request") await save(loop, due.save, false); // it came while the epoch's own was made
   if (due.stop === null || !isUnfinished(training, cursor)) return null;
-  return waits ? await stop(loop, due.stop) : stoppedFor(due.stop);
+  // Not every epoch has a save of its own, and one may have been put off.
+  return waits || loop.savedAt !== cursor.step ? await stop(loop, due.stop) : stoppedFor(due.stop);
 }
 
 export const enough = ({ config: { training }, cursor }: Pick<Run, "config" | "cursor">): boolean =>

@@ -2,10 +2,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import type { Control } from "../../../core/ranks/control/control.ts";
 import { openEventLoopTurn } from "../../../core/train/pauses.ts";
-import { evaluateEpoch, EvaluationAborted } from "../../../core/train/epoch_end.ts";
+import { evaluateEpoch, EvaluationAborted, reportEpoch } from "../../../core/train/epoch_end.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
+import type { Spent } from "../../../core/run/account.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { oneOfMany } from "./one_of_many.ts";
@@ -21,11 +22,11 @@ const STEPS = 9, PLACES = 3;
 const WHY = "the test";
 
 /** The run is asked to stop as soon as the last batch of an evaluation is read, and not before. */
-function askedAtLastBatch(run: Trainer): Trainer {
+function askedAtLastBatch(run: Trainer, evaluation = 1): Trainer {
   const val = run.data.val!;
-  let last = false;
+  let last = false, evaluations = 0;
   const raw: typeof val.raw = (part) => {
-    last ||= part.ids.includes(val.length - 1);
+    if (part.ids.includes(val.length - 1)) last = ++evaluations >= evaluation;
     return val.raw(part);
   };
   return {
@@ -63,6 +64,32 @@ for (const many of [false, true]) {
     }),
   );
 }
+
+Deno.test(
+  "a stop asked for at the end of an epoch without a save of its own is made after a save",
+  inFolder((folder) =>
+    started(folder, [...FLAGS, "--epochs=3", "--save-interval=3ep", "--lr=0"], async (run) => {
+      const ending = await trainLoop(askedAtLastBatch(run, 2)); // no weights are better than those after the first epoch
+      assertEquals([ending.stopped, run.cursor.epoch, run.cursor.stepInEpoch], [true, 2, 0]);
+      assertEquals(contents(latestPath(run.paths)).get("/epoch"), "2");
+    })
+  ),
+);
+
+Deno.test(
+  "an epoch tells of all ranks' bad samples",
+  inFolder((folder) =>
+    started(folder, [...FLAGS, "--bad-samples=skip"], async (run) => {
+      const ranks = oneOfMany(run), feed = { ...run.feed, skipped: () => 2 };
+      const reduce = ([own]: readonly number[]) => [own + 3];
+      const both = { ...run, feed, ranks: { ...ranks, team: { ...ranks.team, reduce } } };
+      const trained = { loss: 1, metrics: {}, worst: null };
+      reportEpoch(both, 0, trained, null, { rate: 0, pace: null }, { seconds: 1, spent: {} as Spent });
+      const epoch = (await eventsIn(run)).find(({ kind }) => kind === "epoch");
+      assertEquals(epoch!.bad_samples, 5);
+    })
+  ),
+);
 
 /** Evaluates as rank `rank` of two, whose team must not meet after a stop. */
 function asRank(folder: string, rank: number, control: Partial<Control>, change: Partial<Trainer> = {}) {
