@@ -1,5 +1,5 @@
 import { readBytes, tensor, toDevice, toNumbers, writeBytes, zeros } from "../../ffi/make.ts";
-import { copy_ } from "../../ffi/ops.ts";
+import { contiguous, copy_ } from "../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Collectives, ReduceOp } from "./collectives.ts";
 import { clock, type FlightRecorder } from "./flight_recorder.ts";
@@ -65,7 +65,8 @@ export function openTeam(
     broadcast(t, phase) {
       if (world === 1) return;
       scope(() => {
-        const moved = t.device === device ? t : toDevice(t, device); // NCCL reaches a GPU's memory alone
+        const dense = t.contiguous ? t : contiguous(t);
+        const moved = dense.device === device ? dense : toDevice(dense, device); // NCCL reaches a GPU's memory alone
         collectives.wait(collectives.broadcast(moved, 0, phase));
         if (moved !== t) copy_(t, moved);
       });
