@@ -68,11 +68,12 @@ const MOST_HELD = 2 ** 20;
 function openWaiting() {
   const twins = new Map<Tensor, Tensor>();
   let held: { readonly pass: Pass; readonly evaluated: Evaluated } | null = null, fits: boolean | null = null;
+  let tensors: readonly Tensor[] | null = null; // complex weights are other tensors each time they are asked for
   const exchangeAll = () => noGrad(() => twins.forEach((twin, own) => exchange(own, twin)));
   return {
     /** In place of what was held before. False where the weights are on a device, or too many. */
     hold(pass: Pass, evaluated: Evaluated): boolean {
-      const tensors = pass.model.root.stateDict().map(([, t]) => t);
+      tensors ??= pass.model.root.stateDict().map(([, t]) => t);
       fits ??= tensors.every(({ device }) => device === "cpu") &&
         tensors.reduce((bytes, { byteLength }) => bytes + byteLength, 0) <= MOST_HELD;
       if (!fits) return false;

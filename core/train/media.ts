@@ -148,7 +148,7 @@ const asHeld = (raw: Tensor, finished: Tensor): Tensor =>
 
 export function predicted(pass: Pass, input: Tensor): Tensor {
   const { model } = pass;
-  const device = model.root.stateDict()[0][1].device;
+  const [[, { device }]] = [...model.root.namedParameters(), ...model.root.namedBuffers()];
   model.root.train(false);
   try {
     return noGrad(() => {

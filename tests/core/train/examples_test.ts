@@ -10,8 +10,8 @@ import { examplesOf, textExamples } from "../../../core/train/examples.ts";
 import { predicted } from "../../../core/train/media.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { fill_, toNumbers } from "../../../ffi/make.ts";
-import { softmax } from "../../../ffi/ops.ts";
-import { liveTensors, scope } from "../../../ffi/tensor.ts";
+import { detach, softmax } from "../../../ffi/ops.ts";
+import { keep, liveTensors, scope } from "../../../ffi/tensor.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { started } from "./started.ts";
 
@@ -57,43 +57,50 @@ Deno.test(
   }),
 );
 
-Deno.test(
-  "epochs' ends that follow each other within a second are diagnosed once, by the weights that were judged",
-  inFolder(async (folder) => {
-    const of =
-      "--data-type synthetic --model mlp --train-samples 64 --val-samples 8 --batch-size 32 --no-wandb";
-    await started(folder, flags(of), ({ data: { val }, pass, config }) => {
-      const weight = pass.model.root.stateDict()[0][1], { host } = weight;
-      const first = () => toNumbers(weight)[0];
-      const moveTo = (value: number) => noGrad(() => fill_(weight, value));
-      const answers = () => examplesOf(val!, pass).map(({ prediction }) => prediction);
-      let now = 0;
-      const diagnose = openDiagnostics(val, config.data, folder, () => now)!;
-      const judged = (epoch: number, at: number, better = true, last = false) => {
-        now = at;
-        diagnose.judged(pass, { step: epoch, epoch, last, better, samples: 8, metrics: {}, sums: null });
-        return readDiagnostics(folder)!.epoch;
-      };
-      moveTo(0.5);
-      assertEquals(judged(1, 10), 1);
-      moveTo(0.25);
-      const wanted = answers();
-      assertEquals(judged(2, 20), 1);
-      moveTo(0.75);
-      assertEquals(judged(3, 30, false), 1);
-      assertEquals(judged(4, 1005, false), 2); // the next end would be later than a second
-      assertEquals(readDiagnostics(folder)!.examples!.map(({ prediction }) => prediction), wanted);
-      assertEquals([first(), weight.host], [0.75, host]);
-      assertEquals([judged(5, 1010), judged(6, 1020), judged(7, 1030, true, true)], [2, 2, 7]);
-      assertEquals(judged(8, 1040), 7);
-      diagnose.close();
-      assertEquals([readDiagnostics(folder)!.epoch, first()], [8, 0.75]);
-      diagnose.close(); // nothing is left
-      assertEquals([judged(9, 9000), judged(10, 20_000)], [9, 10]); // long epochs never wait
-      return Promise.resolve();
-    });
-  }),
-);
+for (const views of [false, true]) {
+  Deno.test(
+    `epochs' ends that follow each other within a second are diagnosed once, by the weights that were judged${
+      views ? ", where a state dict is of views" : ""
+    }`,
+    inFolder(async (folder) => {
+      const of =
+        "--data-type synthetic --model mlp --train-samples 64 --val-samples 8 --batch-size 32 --no-wandb";
+      await started(folder, flags(of), ({ data: { val }, pass, config }) => {
+        const { root } = pass.model, own = root.stateDict.bind(root);
+        if (views) root.stateDict = () => own().map(([name, t]) => [name, keep(detach(t))]);
+        const weight = pass.model.root.stateDict()[0][1], { host } = weight;
+        const first = () => toNumbers(weight)[0];
+        const moveTo = (value: number) => noGrad(() => fill_(weight, value));
+        const answers = () => examplesOf(val!, pass).map(({ prediction }) => prediction);
+        let now = 0;
+        const diagnose = openDiagnostics(val, config.data, folder, () => now)!;
+        const judged = (epoch: number, at: number, better = true, last = false) => {
+          now = at;
+          diagnose.judged(pass, { step: epoch, epoch, last, better, samples: 8, metrics: {}, sums: null });
+          return readDiagnostics(folder)!.epoch;
+        };
+        moveTo(0.5);
+        assertEquals(judged(1, 10), 1);
+        moveTo(0.25);
+        const wanted = answers();
+        assertEquals(judged(2, 20), 1);
+        moveTo(0.75);
+        assertEquals(judged(3, 30, false), 1);
+        assertEquals(judged(4, 1005, false), 2); // the next end would be later than a second
+        assertEquals(readDiagnostics(folder)!.examples!.map(({ prediction }) => prediction), wanted);
+        assertEquals([first(), weight.host], [0.75, host]);
+        assertEquals([judged(5, 1010), judged(6, 1020), judged(7, 1030, true, true)], [2, 2, 7]);
+        moveTo(0.5);
+        assertEquals(judged(8, 1040), 7);
+        diagnose.close();
+        assertEquals([readDiagnostics(folder)!.epoch, first()], [8, 0.5]);
+        diagnose.close(); // nothing is left
+        assertEquals([judged(9, 9000), judged(10, 20_000)], [9, 10]); // long epochs never wait
+        return Promise.resolve();
+      });
+    }),
+  );
+}
 
 Deno.test(
   "a text has the first guess at each place, and how probable the token there was",

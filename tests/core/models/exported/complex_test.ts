@@ -2,10 +2,11 @@
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { exportedModel } from "../../../../core/models/exported/model.ts";
+import { predicted } from "../../../../core/train/media.ts";
 import { randn, viewAsReal } from "../../../../ffi/ops.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { manualSeed, setThreads } from "../../../../ffi/context.ts";
-import { scope } from "../../../../ffi/tensor.ts";
+import { liveTensors, scope } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
 import { open, rig, run } from "../../train/rig.ts";
 
@@ -40,6 +41,9 @@ for (const checkpointing of [false, true]) {
       // PyTorch's own SGD is not fused for complex numbers: it rounds once more.
       scope(() => toNumbers(viewAsReal(t)).forEach((value, i) => assertAlmostEquals(value, wanted[i], 1e-7)));
     }
+    const held = liveTensors();
+    scope(() => void predicted(r.step.pass, randn([4, 3])));
+    assertEquals(liveTensors(), held);
     model.root.free();
   });
 }
