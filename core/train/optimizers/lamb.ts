@@ -1,6 +1,6 @@
 // LAMB (You et al. 2020): Adam's direction, scaled per parameter by |weight| / |direction|.
-import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { add, constant, scalar, scale, sub } from "../../../ffi/make.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { add, constant, fill_, scalar, sub } from "../../../ffi/make.ts";
 import { copy_, div, gt, lerp_, logicalAnd, mul, sqrt, square, sum, where } from "../../../ffi/ops.ts";
 import { type OptimizerKind, slotsOf, zerosAs } from "./optimizer.ts";
 
@@ -21,16 +21,16 @@ export const lamb: OptimizerKind<"lamb"> = {
     // Views without a graph: the parameters themselves may not be changed now.
     const weights = arena.viewsOf(flat), directions = arena.viewsOf(direction);
     const c = (value: number) => constant(value, "f32", device);
-    const { beta2, eps } = s;
-    let { beta1, weight_decay } = s;
+    const { beta2, eps } = s, decay = keep(scalar(s.weight_decay, "f32", device));
+    let { beta1 } = s;
     return {
       type: "lamb",
       steps: 0,
       slots: slotsOf(this.traits, arena.viewsOf(first), arena.viewsOf(second)),
-      options: { betas: [beta1, beta2], eps, weight_decay },
-      move({ momentum = s.beta1, decay = 1 }) {
+      options: { betas: [beta1, beta2], eps, weight_decay: s.weight_decay },
+      move({ momentum = s.beta1, decay: factor = 1 }) {
         beta1 = momentum;
-        weight_decay = s.weight_decay * decay;
+        fill_(decay, s.weight_decay * factor);
       },
       step(lr) {
         const t = ++this.steps;
@@ -40,7 +40,7 @@ export const lamb: OptimizerKind<"lamb"> = {
           const firstHat = div(first, scalar(1 - beta1 ** t, "f32", device));
           const secondHat = div(second, scalar(1 - beta2 ** t, "f32", device));
           const adamStep = div(firstHat, add(sqrt(secondHat), c(eps)));
-          copy_(direction, add(adamStep, scale(flat, weight_decay)));
+          copy_(direction, add(adamStep, mul(flat, decay)));
         });
         for (let i = 0; i < weights.length; i++) {
           const p = weights[i], u = directions[i];

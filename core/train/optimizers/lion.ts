@@ -1,8 +1,8 @@
 // Lion (Chen et al. 2023): the sign of a mean of momentum and gradient, and one slot of state. Updates are element by element.
 import { noGrad } from "../../../ffi/autograd.ts";
-import { constant, scalar, sub } from "../../../ffi/make.ts";
+import { constant, fill_, scalar, sub } from "../../../ffi/make.ts";
 import { clone, copy_, lerp_, mul, sign } from "../../../ffi/ops.ts";
-import { scope } from "../../../ffi/tensor.ts";
+import { keep, scope } from "../../../ffi/tensor.ts";
 import { type OptimizerKind, slotsOf, zerosAs } from "./optimizer.ts";
 
 export const lion: OptimizerKind<"lion"> = {
@@ -19,15 +19,15 @@ export const lion: OptimizerKind<"lion"> = {
     const { parameters, flat } = arena, { device } = flat;
     const momenta = arena.viewsOf(zerosAs(arena));
     const { beta1, lion_beta2: beta2, weight_decay } = s;
-    let towards = constant(1 - beta1, "f32", device), decay = weight_decay;
-    const kept = constant(1 - beta2, "f32", device);
+    let decay = weight_decay;
+    const towards = keep(scalar(1 - beta1, "f32", device)), kept = constant(1 - beta2, "f32", device);
     return {
       type: "lion",
       steps: 0,
       slots: slotsOf(this.traits, momenta),
       options: { betas: [beta1, beta2], weight_decay },
       move({ momentum = beta1, decay: factor = 1 }) {
-        towards = constant(1 - momentum, "f32", device);
+        fill_(towards, 1 - momentum);
         decay = weight_decay * factor;
       },
       step(lr) {

@@ -6,6 +6,7 @@ import { createOptimizer, optimizersThat } from "../../../../core/train/optimize
 import type { OptimizerSettings } from "../../../../core/train/optimizers/optimizer.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
 import { randn } from "../../../../ffi/ops.ts";
+import { liveTensors } from "../../../../ffi/tensor.ts";
 import { peer } from "../peer.ts";
 import { open, rig, rows, run, settings, weights } from "../rig.ts";
 
@@ -73,6 +74,20 @@ Deno.test("an optimizer moves its momentum where its trait says so", () => {
     const model = mlp({ inputs: 7, hidden: 8, layers: 1, outputs: 1 }), { arena } = rig(model, rows);
     const given = { ...settings().training.optimizer, type };
     assertEquals(createOptimizer(given, arena, model.root).move !== undefined, able.includes(type), type);
+  }
+});
+
+Deno.test("numbers that move from step to step leave no tensors behind", () => {
+  const batch = { input: randn([8, 7]), target: randn([8, 1]) };
+  for (const type of optimizersThat(({ moves }) => moves === true)) {
+    const flags = ["--optimizer", type, "--set", "training.optimizer.weight_decay=0.02"];
+    const made = rig(mlp({ inputs: 7, hidden: 8, layers: 2, outputs: 1 }), rows, { flags });
+    const counts = momenta.slice(0, 9).map((momentum, number) => {
+      made.step.optimizer.move!({ momentum, decay: decays[number] });
+      run(made, [batch], { number, lr: 0.01 });
+      return liveTensors();
+    });
+    assertEquals(new Set(counts.slice(3)).size, 1, `${type}: ${counts.join()}`);
   }
 });
 
