@@ -85,7 +85,7 @@ function rowsOf(course: Course, { stepsPerEpoch }: BatchPlan, steps: number, dec
       step: step + 1,
       epoch: (step + 1) / stepsPerEpoch,
       lr: course.rate({ step }),
-      ...(moved?.momentum !== undefined && { momentum: moved.momentum }),
+      ...(course.moves?.momentum && { momentum: moved?.momentum ?? course.momentum }),
       ...(moved?.decay !== undefined && { weight_decay: decay * moved.decay }),
     };
   });

@@ -24,8 +24,10 @@ import { KINDS, stretchesOf, type Written } from "./stretches.ts";
 
 export interface Course {
   rate(at: At): number;
-  /** The update of this step has this beside the rate; null where nothing moves. */
+  /** The update of this step has this beside the rate; null where nothing moves. What is left out is as each group has it. */
   moved(step: number): Moved | null;
+  /** The run's, where no stretch moves it. */
+  readonly momentum: number;
   readonly moves: { readonly momentum: boolean; readonly decay: boolean } | null;
   /** After an evaluation whose monitored metric came to this; undefined where none counts. */
   judged(at: At, value: number): Plateau | undefined;
@@ -68,7 +70,7 @@ export function openCourse(
   const decays = scheduler.weight_decay_end !== "", momenta = stretches.some(({ law }) => law.momentum);
   const last = stretches.at(-1), rule = last?.law.plateau;
   const mode = rule?.mode ?? monitorOf({ training }).mode;
-  const own = training.optimizer, momentum = ownMomentum(own);
+  const own = training.optimizer;
   const atTick = (tick: number, plateau?: Plateau) => {
     const at = stretchAt(stretches, tick);
     return within(at, tick - stretches[at].from, plateau);
@@ -76,7 +78,7 @@ export function openCourse(
   if (decays) refuseDecay(training);
   if (!plain) refuseRates(scheduler.type, clock, atTick);
   return {
-    ...{ clock, plain, stretches, within, peak },
+    ...{ clock, plain, stretches, within, peak, momentum: ownMomentum(own) },
     plateau: rule?.begin(mode) ?? null,
     rate({ step, plateau }) {
       const tick = clock.at(step);
@@ -87,7 +89,7 @@ export function openCourse(
       if (!decays && !momenta) return null;
       const tick = clock.at(step), at = stretchAt(stretches, tick), stretch = stretches[at];
       return {
-        ...(momenta && { momentum: stretch.law.momentum?.(tick - stretch.from) ?? momentum }),
+        ...(stretch?.law.momentum && { momentum: stretch.law.momentum(tick - stretch.from) }),
         ...(decays &&
           { decay: decayAt(own.weight_decay, Number(scheduler.weight_decay_end), tick, clock.total) }),
       };
@@ -184,7 +186,6 @@ function openRates(stretches: readonly Stretch[]): Course["within"] {
   return (stretch, i, plateau) => rates[stretch](i, plateau);
 }
 
-/** A stretch without a momentum of its own has the optimizer's. */
 function ownMomentum({ type, momentum, muon_momentum, beta1 }: Config["training"]["optimizer"]): number {
   const read = settingsOf(type);
   return read.includes("muon_momentum") ? muon_momentum : read.includes("momentum") ? momentum : beta1;

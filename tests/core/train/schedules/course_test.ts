@@ -216,6 +216,12 @@ Deno.test("a rate that grows beyond all numbers is refused before the first step
   assertSentence("core/train/schedules/course: no finite rate", message);
 });
 
+Deno.test("momentum that no stretch moves is left as each group has it", () => {
+  const c = course("linear 100steps > onecycle");
+  assertEquals([c.moved(99), c.momentum], [{}, 0.9]);
+  assertAlmostEquals(c.moved(100)!.momentum!, 0.95, 1e-12);
+});
+
 Deno.test("weight decay goes to its end by a cosine", () => {
   const c = course("cosine", "--weight-decay", "0.04", "--set", "training.scheduler.weight_decay_end=0.4");
   const decay = (step: number) => 0.04 * c.moved(step)!.decay!;
