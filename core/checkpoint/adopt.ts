@@ -60,7 +60,9 @@ function foreign(root: Value, path: string, run: Adopter): Adopted {
   return {
     root: dict({
       model_state_dict: weights,
-      optimizer_state_dict: optimizer ? dict({ state: optimizer.state, param_groups: [] }) : NO_STATE,
+      optimizer_state_dict: optimizer
+        ? dict({ state: optimizer.state, param_groups: optimizer.numbers })
+        : NO_STATE,
       scaler_state_dict: scaler instanceof Map ? scaler : dict({}),
       hpctrain: dict({
         optimizer: run.parts.optimizer.type,
@@ -85,7 +87,7 @@ function optimizerOf(
   root: Value,
   path: string,
   { parts, force }: Adopter,
-): { state: Map<Key, Value>; steps: number } | null {
+): { state: Map<Key, Value>; steps: number; numbers: Value[] } | null {
   const found = OPTIMIZERS.map((name) => field(root, name)).map((one) => Array.isArray(one) ? one[0] : one)
     .find((one) => field(one, "state") instanceof Map && Array.isArray(field(one, "param_groups")));
   const state = field(found, "state"), groups = field(found, "param_groups");
@@ -102,7 +104,11 @@ function optimizerOf(
   if (typeof order !== "string" && why === undefined) {
     const entries = names.map((_, i) => state.get(order[i]) ?? null);
     const steps = wholeNumber(number(field(entries[0], "step"))) ?? 1; // SGD counts no steps: it has begun.
-    return { state: new Map(entries.map((entry, i) => [places[i], entry])), steps };
+    return {
+      state: new Map(entries.map((entry, i) => [places[i], entry])),
+      steps,
+      numbers: groups.map(numbersIn),
+    };
   }
   if (force) return null;
   throw new UserError(
@@ -111,6 +117,10 @@ function optimizerOf(
       "Set --optimizer as in the program that wrote it, or go on with its weights and a new optimizer state: --force.",
   );
 }
+
+/** A group may have numbers of the state, such as Prodigy's distance; its parameters have other places now. */
+const numbersIn = (group: Value): Value =>
+  new Map(group instanceof Map ? [...group].filter(([, value]) => typeof value === "number") : []);
 
 type Optimizer = Pick<Adopter["parts"]["optimizer"], "slots">;
 

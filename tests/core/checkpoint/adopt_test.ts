@@ -3,6 +3,7 @@ import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { adopt } from "../../../core/checkpoint/adopt.ts";
 import { readPt, writePt } from "../../../core/checkpoint/pt.ts";
 import { loadTraining, type StateParts, toTree } from "../../../core/checkpoint/training_state.ts";
+import type { Value } from "../../../core/checkpoint/value.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { manualSeed } from "../../../ffi/context.ts";
@@ -182,4 +183,16 @@ Deno.test("a run goes on from what PyTorch programs saved", async (t) => {
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
+});
+
+Deno.test("Prodigy goes on with the distance that its program's group has", () => {
+  const theirs = made("prodigy"), ours = made("prodigy"), found = { d: 0.25, d_max: 0.5, d_numerator: 1.5 };
+  Object.assign(theirs.optimizer.numbers!, found);
+  theirs.optimizer.steps = 3;
+  const place = { epoch: 0, step: 3, stepInEpoch: 3, samples: 24, sums: [], best: null, valLoss: null };
+  const root = toTree(theirs, place, FACTS) as Map<string, Value>;
+  root.delete("hpctrain"); // another program's has none
+  const run = { parts: ours, stepsPerEpoch: 10, samples: 75, force: false };
+  loadTraining(ours, adopt(root, "prodigy.pt", run).root, "prodigy.pt");
+  assertEquals([ours.optimizer.numbers, ours.optimizer.steps], [found, 3]);
 });
