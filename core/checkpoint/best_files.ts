@@ -49,9 +49,12 @@ export function nameBest(
   if (own === 0 && former && stepOf(first) === former.step) link(pathOf(former), first);
   link(own === 0 ? first : pathOf(kept[own]));
   if (!several) return;
-  const names = new Set(kept.slice(1).map((place) => bestName(run, place, ending)));
+  // A run that goes on in another format keeps those of the one before.
+  const names = new Set(kept.slice(1).map((place) => bestName(run, place, "")));
   for (const { name } of [...Deno.readDirSync(folder)]) {
-    if (readBestName(name) === run && !names.has(name)) removeCheckpoint(join(folder, name));
+    if (readBestName(name) === run && !names.has(name.slice(0, name.lastIndexOf(".") + 1))) {
+      removeCheckpoint(join(folder, name));
+    }
   }
 }
 
