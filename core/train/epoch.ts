@@ -17,6 +17,7 @@ import { setSteps } from "./schedule.ts";
 import { type Ending, stoppedFor } from "./stop.ts";
 import type { StepRequest } from "./step.ts";
 import { openThroughput } from "./throughput.ts";
+import { thawing } from "./trained_parameters.ts";
 import type { Trainer } from "./trainer.ts";
 import type { Outcome } from "./blocks.ts";
 import { itemsOf, type MicroBatch, type Shards } from "./micro_batch.ts";
@@ -72,7 +73,8 @@ export function beginEpoch(loop: Loop): void {
   const { trainer, supply, pace, metrics } = loop, { cursor } = trainer;
   loop.epoch = cursor.epoch;
   if (trainer.thaw?.(loop.epoch)) {
-    trainer.console.line("What --freeze names is trained from here on, too (--freeze-until).");
+    const { training } = trainer.config, what = training.unfreeze.length > 0 ? "More of what" : "What";
+    trainer.console.line(`${what} --freeze names is trained from here on, too (${thawing(training)}).`);
   }
   setSteps(trainer, loop.epoch);
   metrics.begin();

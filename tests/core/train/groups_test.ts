@@ -328,6 +328,8 @@ Deno.test(
       const moved = () =>
         run.model.root.namedParameters().filter(([name, t]) => [...toNumbers(t)].join() !== first.get(name))
           .map(([name]) => name);
+      const lines: string[] = [];
+      Object.assign(run, { console: { ...run.console, line: (text: string) => void lines.push(text) } });
       const seen: string[][] = [];
       const thaw = run.thaw!;
       (run as { thaw: typeof thaw }).thaw = (epoch) => {
@@ -339,6 +341,8 @@ Deno.test(
         [...begins].filter(([, begin]) => begin < epoch).map(([name]) => name).sort();
       assertEquals(seen.map((names) => names.sort()), [[], until(1), until(2)]);
       assertEquals(moved().sort(), until(3));
+      const thawed = lines.filter((line) => line.includes("--freeze"));
+      assertEquals(thawed.map((line) => /^More of what .*\(--unfreeze\)\.$/.test(line)), [true, true]);
       assertEquals(begins.get("features.3.0.weight"), 1);
     });
   }),
