@@ -1,12 +1,10 @@
 // npz, csv, NetCDF and HDF5 share this path from named columns to samples.
-import { dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { borrowBytes, toNumbers, zeros } from "../../../ffi/make.ts";
-import { narrow, toDtype } from "../../../ffi/ops.ts";
+import { toDtype } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
 import { formatPlural } from "../../base/format.ts";
-import type { InputColumn } from "../../models/model.ts";
-import { goodRows, hasLarge, joinColumns, type TensorField } from "./tensors.ts";
+import { goodRows, inputColumns, joinColumns, type TensorField } from "./tensors.ts";
 import { planReading, type Streamed, streamedSource, targetField } from "./streamed.ts";
 import { type Choice, choiceOf, columnLayoutOf, joinedShape, vectorsIn } from "./choose.ts";
 import type { DataRequest, Sources } from "../format.ts";
@@ -22,7 +20,6 @@ import { weightsColumn } from "../source/sampling.ts";
 import { coordinateNamed, coordinateValue, timeCoordinate } from "../arrays/coordinate.ts";
 import { type ArraysSpec, targetsIn } from "./reader.ts";
 import { laterOf, lengthsOf, taskOf, unknown } from "./targets.ts";
-import { product } from "../arrays/numbers.ts";
 import type { Column, Table } from "../arrays/table.ts";
 import { forecastLeads, isForecast, type Windows, windowsOf } from "./windows.ts";
 
@@ -218,18 +215,6 @@ const heldTargets = ({ held, answer }: Samples, source: Source): Uint8Array =>
 
 const spansOf = (columns: readonly Column[]): VariableSpan[] =>
   columns.map((column) => ({ name: column.name, shape: columnLayoutOf(column).slice(1) }));
-
-/** Columns that are read a sample at a time are looked at there. */
-function inputColumns({ features, flat, held }: Samples): InputColumn[] {
-  let at = 0;
-  return features.map(({ name, shape, dtype, whole = !isFloating(dtype) }) => {
-    const layout = columnLayoutOf({ shape }).slice(1), size = flat ? product(layout) : layout[0], from = at;
-    at += size;
-    const mayBeLarge = held !== null && whole && dtypeBytes(dtype) > 2;
-    const large = mayBeLarge && scope(() => hasLarge(narrow(held.values, 1, from, size)));
-    return { name, shape: shape.slice(1), layout, whole, ...(large && { large }) };
-  });
-}
 
 const nothing = (samples: number): TensorField => ({
   values: zeros([samples, 1]),

@@ -1,7 +1,7 @@
 // Columns become tensors of a field, whole or streamed. Rows without numbers are left out, and whole numbers
 // in a target become classes.
 import * as ops from "../../../ffi/ops.ts";
-import { type DType, isFloating } from "../../../ffi/dtype.ts";
+import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import {
   borrowBytes,
   longLivedUninitialised,
@@ -11,10 +11,11 @@ import {
 } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { readByThreads } from "../arrays/all_rows.ts";
-import { bytesOf, finiteWords, type Floats, typedView } from "../arrays/numbers.ts";
-import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
+import { bytesOf, finiteWords, type Floats, product, typedView } from "../arrays/numbers.ts";
+import { channelLayout, channelsAreLast, channelsNote, columnLayoutOf, joinedShape } from "./choose.ts";
 import type { Column, SideBySide, Table } from "../arrays/table.ts";
 import type { Deferred } from "./reader.ts";
+import type { InputColumn } from "../../models/model.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { countMarked, rowsWith } from "./splits.ts";
@@ -133,8 +134,26 @@ const WHOLE_FLOATS = 2 ** 24;
 const beyondFloats = (t: Tensor): boolean =>
   scope(() => ops.maxValue(t).item() > WHOLE_FLOATS || ops.minValue(t).item() < -WHOLE_FLOATS);
 
+/** A model is told this of its inputs. Columns that are read a sample at a time are looked at there. */
+export function inputColumns(
+  { features, flat, held }: {
+    readonly features: readonly Column[];
+    readonly flat: boolean;
+    readonly held: Pick<TensorField, "values"> | null;
+  },
+): InputColumn[] {
+  let at = 0;
+  return features.map(({ name, shape, dtype, whole = !isFloating(dtype) }) => {
+    const layout = columnLayoutOf({ shape }).slice(1), size = flat ? product(layout) : layout[0], from = at;
+    at += size;
+    const mayBeLarge = held !== null && whole && dtypeBytes(dtype) > 2;
+    const large = mayBeLarge && scope(() => hasLarge(ops.narrow(held.values, 1, from, size)));
+    return { name, shape: shape.slice(1), layout, whole, ...(large && { large }) };
+  });
+}
+
 /** Floats have gaps from there on. */
-export const hasLarge = (t: Tensor): boolean =>
+const hasLarge = (t: Tensor): boolean =>
   ops.maxValue(t).item() >= WHOLE_FLOATS || ops.minValue(t).item() <= -WHOLE_FLOATS;
 
 function allFinite(values: Tensor): boolean {
