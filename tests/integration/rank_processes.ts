@@ -31,9 +31,10 @@ export function startJob(flags: readonly string[], options: JobOptions): Job {
   const { cwd, mpi, ranks, wrapped = [], lenient = true, env } = options;
   const path = `${join(mpi.folder, "bin")}:${Deno.env.get("PATH") ?? ""}`;
   const args = ["train", ...flags, "--device=cpu", "--log-interval=1", "--run-name=r", "--save-dir", cwd];
+  // In a folder of all, Open MPI finds what a job that was killed has left, once process numbers come again.
   const child = start(args, {
     cwd,
-    env: { OMP_NUM_THREADS: "1", PMIX_MCA_gds: "hash", PATH: path, ...env },
+    env: { OMP_NUM_THREADS: "1", PMIX_MCA_gds: "hash", PATH: path, TMPDIR: cwd, ...env },
     through: [...mpi.launcher, ...lenient ? LENIENT : [], "-n", String(ranks), ...wrapped],
   });
   let ended = false;
