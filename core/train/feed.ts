@@ -129,15 +129,15 @@ export function imagesLast(images: Tensor): Tensor {
 
 /** `layout` is null where batches stay as they come. */
 function onHost(source: Source, rows: BatchRows, layout: ((b: Batch) => Batch) | null): Supply {
-  const groups = groupsOf(rows), asTheyCome = layout === null && finishesNothing(source);
+  const groups = groupsOf(rows), finished = rows.finished || finishesNothing(source);
   const taken = (part: Part): MicroBatch => {
-    if (asTheyCome) {
+    if (layout === null && finished) {
       const batch = rows.take(part);
       return part.shard === undefined ? batch : { ...batch, shard: part.shard };
     }
     const batch = scope(() => {
-      const finished = source.finish(rows.take(part), part);
-      return layout === null ? finished : layout(finished);
+      const taken = rows.take(part), own = finished ? taken : source.finish(taken, part);
+      return layout === null ? own : layout(own);
     });
     return { ...batch, shard: part.shard };
   };

@@ -1,16 +1,26 @@
-// Batches of a source in memory lie ready: one op gathers the rows of many, into memory that stays. Each batch begins where a
-// tensor of its own would, at a multiple of 64 bytes, so that kernels have the same bits.
+// Batches of a source in memory lie ready: one op gathers the rows of many, into memory that stays, and finishes them where it
+// can. Each batch begins where a tensor of its own would, at a multiple of 64 bytes, so that kernels have the same bits.
 import { uninitialised } from "../../../ffi/make.ts";
-import { narrow } from "../../../ffi/ops.ts";
+import { clone, copy_, narrow } from "../../../ffi/ops.ts";
 import { freeing, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import type { Batch, Part, Source } from "../source/source.ts";
+import {
+  type Batch,
+  batchOf,
+  finishesNothing,
+  finishesRows,
+  type Part,
+  type Source,
+} from "../source/source.ts";
 import type { BatchRows } from "./loader.ts";
 
 /** So many batches are gathered at once, of so many bytes: they stay in the processor's cache until they are used. */
 const MOST = 32, BYTES = 256 << 10;
 
-/** Memory is made for so many batches. An evaluation may have few of them, at each epoch's end. */
+/** Memory is made for so many batches, and for any that come again in the data's order, as those of evaluations do. */
 const LEAST = 4;
+
+/** Batches of one size have two of them: one is filled while a step may still work with what lies in the other. */
+const OF_A_SIZE = 2, BLOCKS = 4;
 
 const ALIGN = 64;
 
@@ -22,21 +32,24 @@ interface Block {
   readonly rows: number;
   /** From the first row of a batch to the next batch's. */
   readonly stride: number;
+  /** The rows of all batches as they are gathered, and as they are given: the same where nothing is finished. */
+  readonly raw: Batch;
   readonly whole: Batch;
   readonly places: readonly Batch[];
   /** The number of the last part that lies in it: it is free when that is released. */
   last: number;
+  /** Rows in the data's order, as they were given before anybody could write to them. */
+  again: { readonly ids: Int32Array; readonly batch: Batch } | null;
 }
 
 /** The time that gathering takes counts as waiting. */
 export function gatheredRows(source: Source, clock: { seconds: number }): BatchRows & { close(): void } {
-  /** One is filled while a step may still work with what lies in the other. */
-  const blocks: (Block | null)[] = [null, null];
+  const blocks: Block[] = []; // in the order in which they were filled
   const parts: Part[] = [], batches: (Batch | null)[] = [];
   let next: () => Part | null = () => null;
   let pending: Part | null = null; // it is of another size than those before it
   let at = 0; // the first that was not taken
-  let taken = 0, released = 0, turn = 0;
+  let taken = 0, released = 0;
 
   const timed = <R>(work: () => R): R => {
     const began = performance.now(), result = work();
@@ -54,8 +67,7 @@ export function gatheredRows(source: Source, clock: { seconds: number }): BatchR
     const first = pull();
     if (first === null) return false;
     const from = parts.push(first) - 1, rows = first.ids.length;
-    const block = blocks[turn], free = block === null || block.last < released;
-    const known = block?.rows === rows ? block.places.length : null, most = free ? known ?? MOST : 1;
+    const block = freeBlock(rows), most = block?.places.length ?? (mayMake(rows) ? MOST : 1);
     while (parts.length - from < most) {
       const part = pull();
       if (part === null) break;
@@ -67,29 +79,36 @@ export function gatheredRows(source: Source, clock: { seconds: number }): BatchR
     }
     for (let i = from; i < parts.length; i++) batches.push(null);
     const count = parts.length - from;
-    if (count > 1 && count >= (known === null ? LEAST : known / 2)) timed(() => gather(from));
+    const pays = count > 1 && count >= (block === null ? LEAST : block.places.length / 2);
+    if (most > 1 && (pays || isInOrder(first.ids))) timed(() => gather(from, block ?? makeBlock(first)));
     return true;
   };
+  const isFree = ({ last }: Block): boolean => last < released;
+  const freeBlock = (rows: number): Block | null =>
+    blocks.find((block) => block.rows === rows && isFree(block)) ?? null;
+  const mayMake = (rows: number): boolean =>
+    blocks.filter((block) => block.rows === rows).length < OF_A_SIZE &&
+    (blocks.length < BLOCKS || blocks.some(isFree));
+  const makeBlock = (like: Part): Block => {
+    if (blocks.length === BLOCKS) blocks.splice(blocks.findIndex(isFree), 1).forEach(giveBack);
+    const block = blockFor(source, like);
+    blocks.push(block);
+    return block;
+  };
   /** Where they are too large to be gathered, or odd, each is taken by itself. */
-  const gather = (from: number) => {
-    const rows = parts[from].ids.length;
-    if (blocks[turn]?.rows !== rows) {
-      freeBlock(blocks[turn]);
-      blocks[turn] = blockFor(source, parts[from]);
-    }
-    const block = blocks[turn];
-    if (block === null || block.places.length === 0) return;
+  const gather = (from: number, block: Block) => {
     const count = Math.min(block.places.length, parts.length - from);
-    freeing(() => source.raw(together(parts, from, count, block), firstOf(block, count)));
+    if (count === 0) return;
+    freeing(() => fillBlock(source, block, together(parts, from, count, block), count));
     for (let i = 0; i < count; i++) batches[from + i] = block.places[i];
     block.last = taken + (from - at) + count - 1;
-    turn = 1 - turn;
+    blocks.push(...blocks.splice(blocks.indexOf(block), 1));
   };
   return {
     begin(from) {
       parts.length = batches.length = 0;
       at = taken = released = 0;
-      for (const block of blocks) if (block !== null) block.last = -1;
+      for (const block of blocks) block.last = -1;
       pending = null;
       next = from;
     },
@@ -103,34 +122,49 @@ export function gatheredRows(source: Source, clock: { seconds: number }): BatchR
         taken++;
         batch = batches[at++];
       }
-      return batch ?? timed(() => source.raw(part));
+      return batch ?? timed(() => alone(source, part));
     },
+    finished: finishesRows(source),
     release(count) {
       released += count;
     },
-    close: () => blocks.forEach(freeBlock),
+    close: () => blocks.forEach(giveBack),
   };
 }
+
+const alone = (source: Source, part: Part): Batch =>
+  finishesRows(source) ? batchOf(source, part) : source.raw(part);
 
 /** Without places where the rows of two are too many. */
 function blockFor(source: Source, part: Part): Block {
   const rows = part.ids.length;
   return scope(() => {
-    const one = source.raw(part), bytes = one.input.byteLength + one.target.byteLength;
+    const one = alone(source, part);
+    const bytes = Object.values(one).reduce((sum, t) => sum + t.byteLength, 0);
     const stride = Math.ceil(rows / unitOf(one, rows)) * unitOf(one, rows);
     const wasteful = stride > Math.max(2 * rows, FEW_ROWS);
     const room = wasteful ? 0 : Math.min(MOST, Math.floor(BYTES / Math.max(1, bytes / rows * stride)));
     const count = room < LEAST ? 0 : room;
     const like = ({ dtype, shape }: Tensor) =>
       keep(uninitialised([count * stride, ...shape.slice(1)], { dtype }));
-    const whole = { input: like(one.input), target: like(one.target) };
-    const place = (t: Tensor, i: number) => keep(narrow(t, 0, i * stride, rows));
+    const whole = eachOf(one, like);
+    const raw = finishesRows(source) && !finishesNothing(source) ? eachOf(source.raw(part), like) : whole;
     const places = Array.from(
       { length: count },
-      (_, i) => ({ input: place(whole.input, i), target: place(whole.target, i) }),
+      (_, i) => eachOf(whole, (t) => keep(narrow(t, 0, i * stride, rows))),
     );
-    return { rows, stride, whole, places, last: -1 };
+    return { rows, stride, raw, whole, places, last: -1, again: null };
   });
+}
+
+function eachOf({ input, target, unscaled }: Batch, make: (t: Tensor) => Tensor): Batch {
+  return { input: make(input), target: make(target), ...(unscaled && { unscaled: make(unscaled) }) };
+}
+
+function copyBatch(to: Batch, from: Batch): void {
+  copy_(to.input, from.input);
+  copy_(to.target, from.target);
+  if (to.unscaled) copy_(to.unscaled, from.unscaled!);
 }
 
 /** So many rows of either take whole lines of memory. */
@@ -143,10 +177,8 @@ function unitOf({ input, target }: Batch, rows: number): number {
   return Math.max(of(input), of(target));
 }
 
-function firstOf({ whole, places, stride }: Block, count: number): Batch {
-  if (count === places.length) return whole;
-  const first = (t: Tensor) => narrow(t, 0, 0, count * stride);
-  return { input: first(whole.input), target: first(whole.target) };
+function firstOf({ places, stride, ...block }: Block, of: "raw" | "whole", count: number): Batch {
+  return count === places.length ? block[of] : eachOf(block[of], (t) => narrow(t, 0, 0, count * stride));
 }
 
 /** The rows of some parts, and between them any row. */
@@ -156,10 +188,23 @@ function together(parts: readonly Part[], from: number, count: number, { rows, s
   return { epoch: parts[from].epoch, ids, count: rows, mates: null };
 }
 
-function freeBlock(block: Block | null): void {
-  if (block === null) return;
-  for (const { input, target } of [block.whole, ...block.places]) {
-    input.free();
-    target.free();
-  }
+/** Batches of the part's rows. */
+function fillBlock(source: Source, block: Block, part: Part, count: number): void {
+  const { again } = block, whole = firstOf(block, "whole", count);
+  if (again !== null && sameIds(again.ids, part.ids)) return copyBatch(whole, again.batch);
+  const raw = source.raw(part, firstOf(block, "raw", count));
+  if (block.raw !== block.whole) copyBatch(whole, source.finish(raw, part));
+  if (again !== null) freeBatch(again.batch);
+  const ids = part.ids.subarray(0, block.rows);
+  block.again = isInOrder(ids) ? { ids: part.ids, batch: eachOf(whole, (t) => keep(clone(t))) } : null;
+}
+
+const isInOrder = (ids: Int32Array): boolean => ids.every((id, i) => id === ids[0] + i);
+const sameIds = (a: Int32Array, b: Int32Array): boolean =>
+  a.length === b.length && a.every((id, i) => id === b[i]);
+
+const freeBatch = (batch: Batch): void => Object.values(batch).forEach((t) => t.free());
+
+function giveBack({ raw, whole, places, again }: Block): void {
+  for (const batch of [raw, whole, ...places, ...(again ? [again.batch] : [])]) freeBatch(batch);
 }

@@ -17,6 +17,8 @@ export interface BatchRows {
   ready(ahead: number, milliseconds: number): boolean;
   /** The host rows are valid until release, and no longer than the caller's scope. */
   take(part: Part, into?: Batch): Batch;
+  /** The source's `finish` is done with them. */
+  readonly finished?: boolean;
   release(count: number): void;
 }
 

@@ -165,10 +165,15 @@ export const plainPart = (ids: Ids, epoch = 0): Part => ({
 export const batchOf = (source: Source, part: Part): Batch =>
   scope(() => source.finish(source.raw(part), part));
 
-/** More is done with each batch when it is finished. */
-export function finishThen(source: Source, more: (batch: Batch, part: Part) => Batch): Source {
+/** More is done with each batch when it is finished. `rowwise`: it makes of each row what is made of that row alone. */
+export function finishThen(
+  source: Source,
+  more: (batch: Batch, part: Part) => Batch,
+  rowwise = false,
+): Source {
   const finish = (raw: Batch, part: Part) => more(source.finish(raw, part), part);
-  return { ...source, finish, host: source.host && finishThen(source.host, more) };
+  if (rowwise && finishesRows(source)) ofRows.add(finish);
+  return { ...source, finish, host: source.host && finishThen(source.host, more, rowwise) };
 }
 
 /** `source` makes a Source from these; what is known is passed on as it is. */
@@ -197,7 +202,9 @@ export interface SourceParts extends Known {
   finish?(raw: Batch): Batch;
 }
 
-const steady = new WeakSet<Source["finish"]>(), idle = new WeakSet<Source["finish"]>();
+const steady = new WeakSet<Source["finish"]>(),
+  idle = new WeakSet<Source["finish"]>(),
+  ofRows = new WeakSet<Source["finish"]>();
 const gathering = new WeakSet<Source["raw"]>();
 
 /** Its `finish` sees the raw rows alone, so it is the same work for every part of as many. */
@@ -206,12 +213,16 @@ export const isSteady = ({ finish }: Source): boolean => steady.has(finish);
 /** Its `finish` gives the raw rows back as they are. */
 export const finishesNothing = ({ finish }: Source): boolean => idle.has(finish);
 
+/** Its `finish` makes of each row what is made of that row alone, so that rows of many parts are finished at once. */
+export const finishesRows = ({ finish }: Source): boolean => ofRows.has(finish);
+
 /** Its `raw` takes each row by its number alone and fills what it is given, so that rows of many parts are taken at once. */
 export const gathersRows = ({ raw }: Source): boolean => gathering.has(raw);
 
-/** Says that of a source. */
+/** Says both of a source. */
 export function thatGathers(source: Source): Source {
   gathering.add(source.raw);
+  ofRows.add(source.finish);
   return source;
 }
 

@@ -98,7 +98,7 @@ export function valuedBy(
     const plain = withoutGaps({ fill, standIn, channel: channel && !known }, scaled, sample);
     const values = plain && known ? besideMask(plain, shape[0]) : plain;
     const done = values
-      ? finishThen(source, (b, { ids }) => ({ ...b, input: values(b.input, ids) }))
+      ? finishThen(source, (b, { ids }) => ({ ...b, input: values(b.input, ids) }), standIn === null)
       : source;
     if (!channel || known) return beside(done);
     const wide = withMaskChannel(done);

@@ -6,7 +6,15 @@ import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { lossOfOwnValues } from "../../settings/losses.ts";
 import type { Config } from "../../settings/settings.ts";
-import { batchOf, type Ids, type Normalisation, plainPart, type Source } from "../source/source.ts";
+import {
+  type Batch,
+  batchOf,
+  finishThen,
+  type Ids,
+  type Normalisation,
+  plainPart,
+  type Source,
+} from "../source/source.ts";
 import { deviations, mergeMoments, type Moments, spreadOver } from "./statistics.ts";
 
 const AT_ONCE = 256;
@@ -118,20 +126,12 @@ export function withScaledTargets(
     const t = toDtype(target, "f32"), wide = t.shape.length > 1 ? t : reshape(t, [-1, 1]);
     return reshape(div(sub(wide, along("mean", wide)), along("std", wide)), t.shape);
   };
-  // Where nobody has told the targets, zeros stand for them, of another shape.
-  const scaled = (one: Source): Source =>
-    silent ? one : ({
-      ...one,
-      bytewise: false,
-      finish: (raw, part) =>
-        scope(() => {
-          const { input, target } = one.finish(raw, part);
-          return { input, target: shrunk(target), ...(judged && { unscaled: target }) };
-        }),
-      host: one.host && scaled(one.host),
-    });
+  const scaled = (batch: Batch) =>
+    scope(() => ({ ...batch, target: shrunk(batch.target), ...(judged && { unscaled: batch.target }) }));
+  const made = finishThen(source, scaled, true), { host } = made;
   return {
-    ...scaled(source),
+    // Where nobody has told the targets, zeros stand for them, of another shape.
+    ...(silent ? source : { ...made, bytewise: false, host: host && { ...host, bytewise: false } }),
     targetScale: scale,
     restoreUnscaled: source.restore && ((values, ids) => source.restore!(values, ids)),
     restore: (values: Tensor, ids: Ids, parts?: readonly boolean[]) =>

@@ -2,9 +2,18 @@ import { assert, assertEquals } from "@std/assert";
 import { gatheredRows } from "../../../../core/data/loader/gathered.ts";
 import { order, partsOf } from "../../../../core/data/source/order.ts";
 import { memorySource } from "../../../../core/data/source/memory.ts";
-import { finishesNothing, gathersRows, type Part, type Source } from "../../../../core/data/source/source.ts";
-import { beginOf, readBytes } from "../../../../ffi/make.ts";
-import { randint, randn } from "../../../../ffi/ops.ts";
+import {
+  batchOf,
+  finishesNothing,
+  finishesRows,
+  finishThen,
+  gathersRows,
+  type Part,
+  plainPart,
+  type Source,
+} from "../../../../core/data/source/source.ts";
+import { beginOf, fill_, readBytes, scalar } from "../../../../ffi/make.ts";
+import { div, randint, randn } from "../../../../ffi/ops.ts";
 import { liveTensors, scope } from "../../../../ffi/tensor.ts";
 import { open } from "../../train/rig.ts";
 
@@ -61,5 +70,72 @@ for (const [length, features, global, micro] of SHAPES) {
     assert(clock.seconds > 0);
     rows.close();
     assertEquals(liveTensors(), before);
+  });
+}
+
+/** As normalised inputs are. */
+const scaledSource = (length: number): Source =>
+  finishThen(
+    sourceOf(length, 5),
+    (batch) => scope(() => ({ ...batch, input: div(batch.input, scalar(3)), unscaled: batch.target })),
+    true,
+  );
+
+Deno.test("batches that are finished at once are those that are finished one by one", () => {
+  const source = scaledSource(530), before = liveTensors();
+  assert(finishesRows(source) && !finishesNothing(source));
+  assert(!finishesRows(finishThen(source, (batch) => batch)), "what more is done may depend on the part");
+  const rows = gatheredRows(source, { seconds: 0 });
+  assert(rows.finished);
+  for (const parts of [partsIn(source, 16, 16).flat(), inOrder(source.length, 32)]) {
+    for (const _epoch of [0, 1, 2]) {
+      through(rows, parts, (batch, part) => {
+        const own = batchOf(source, part);
+        for (const field of ["input", "target", "unscaled"] as const) {
+          assertEquals(readBytes(batch[field]!), readBytes(own[field]!));
+        }
+      });
+    }
+  }
+  rows.close();
+  assertEquals(liveTensors(), before);
+});
+
+Deno.test("an evaluation's rows are made once, and a model that writes to its input does not change the next one's", () => {
+  const source = scaledSource(100), made: number[] = [];
+  const counted = finishThen(source, (batch, { ids }) => (made.push(ids.length), batch), true);
+  const rows = gatheredRows(counted, { seconds: 0 }), parts = inOrder(100, 32);
+  const before = through(rows, parts, (batch) => readBytes(batch.input));
+  const finished = made.length;
+  for (const _epoch of [0, 1]) {
+    const again = through(rows, parts, (batch) => {
+      const bytes = readBytes(batch.input);
+      fill_(batch.input, 7);
+      return bytes;
+    });
+    assertEquals(again, before);
+  }
+  assertEquals(made.length, finished);
+  rows.close();
+});
+
+const inOrder = (length: number, size: number): Part[] =>
+  Array.from({ length: Math.ceil(length / size) }, (_, i) => {
+    const from = i * size, count = Math.min(size, length - from);
+    return plainPart(Int32Array.from({ length: count }, (_, k) => from + k));
+  });
+
+function through<R>(
+  rows: ReturnType<typeof gatheredRows>,
+  parts: readonly Part[],
+  see: (batch: ReturnType<typeof rows.take>, part: Part) => R,
+): R[] {
+  let at = 0;
+  rows.begin(() => parts[at++] ?? null);
+  return parts.map((part) => {
+    assert(rows.ready(0, 0));
+    const seen = scope(() => [see(rows.take(part), part)])[0];
+    rows.release(1);
+    return seen;
   });
 }
