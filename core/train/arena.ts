@@ -145,24 +145,38 @@ export const exchange = (a: Tensor, b: Tensor): void =>
 /** Padding between views is zero and does not count. On a CPU it has the bits of torch.nn.utils.get_total_norm. */
 export function gradientNorm(arena: Arena): Tensor {
   return scope(() => {
-    const { memory, flat, gradient, direct, order, gradients, sumsAsTorch } = arena;
-    // A rank that owns parts of buckets has no parameter's gradient as a whole.
-    const whole = direct || memory.length === 1 && memory[0] === gradient;
-    if (flat.device !== "cpu" || !whole) {
+    const { memory, flat, direct, gradients, sumsAsTorch } = arena;
+    if (flat.device !== "cpu" || !isWhole(arena)) {
       const squares = direct
         ? gradients.map((g) => sum(square(g)))
         : piecesOf(memory, flat).map((piece) => dot(piece, piece));
       return sqrt(sum(stack(squares)));
     }
-    const inOrder = order ? order.map((i) => gradients[i]) : gradients;
-    return asRow(stack(inOrder.map((g) => sumsAsTorch ? torchNorm(g, sumsAsTorch) : tensorNorm(g))), rowNorm);
+    return rowNorm(
+      stack(inOrder(arena).map((g) => sumsAsTorch ? torchNorm(g, sumsAsTorch) : tensorNorm(g))),
+    );
   });
+}
+
+/** A rank that owns parts of buckets has no parameter's gradient as a whole. */
+const isWhole = ({ direct, memory, gradient }: Arena): boolean =>
+  direct || memory.length === 1 && memory[0] === gradient;
+
+const inOrder = ({ order, gradients }: Arena): readonly Tensor[] =>
+  order ? order.map((i) => gradients[i]) : gradients;
+
+/** The norm of the gradient is that of these vectors' row norms; null where it is something else. Their memory stays. */
+export function normVectors(arena: Arena): readonly Tensor[] | null {
+  const { flat, direct, sumsAsTorch } = arena;
+  if (flat.device !== "cpu" || direct || !isWhole(arena)) return null;
+  const isRow = (g: Tensor) => sumsAsTorch ? !turns(g, sumsAsTorch) : g.numel <= LONG;
+  return inOrder(arena).every(isRow) ? inOrder(arena) : null;
 }
 
 const asVector = (g: Tensor): Tensor => reshape(g, [-1]);
 
-const rowNorm = (row: Tensor): Tensor => linalgMatrixNorm(row, "fro", [-2, -1]);
-const asRow = (t: Tensor, take: (row: Tensor) => Tensor): Tensor => take(reshape(t, [1, -1]));
+/** As libtorch takes it of a tensor that is one row. */
+export const rowNorm = (t: Tensor): Tensor => linalgMatrixNorm(reshape(t, [1, -1]), "fro", [-2, -1]);
 
 /**
  * On a CPU one f32 sum of ten million squares is wrong in the fourth digit, so what is longer than libtorch's norm is right
@@ -171,12 +185,12 @@ const asRow = (t: Tensor, take: (row: Tensor) => Tensor): Tensor => take(reshape
 const PIECE = 16_384, LONG = 65_536;
 
 const tensorNorm = (g: Tensor): Tensor =>
-  g.numel > LONG
-    ? sqrt(sum(stack(split(asVector(g), PIECE).map((piece) => dot(piece, piece)))))
-    : asRow(g, rowNorm);
+  g.numel > LONG ? sqrt(sum(stack(split(asVector(g), PIECE).map((piece) => dot(piece, piece))))) : rowNorm(g);
 
-const torchNorm = (g: Tensor, { channelsLast }: NonNullable<Arena["sumsAsTorch"]>): Tensor =>
-  asRow(channelsLast && g.shape.length === 4 ? permute(g, CHANNELS_LAST) : g, rowNorm);
+type SumsAsTorch = NonNullable<Arena["sumsAsTorch"]>;
+const turns = (g: Tensor, { channelsLast }: SumsAsTorch): boolean => channelsLast && g.shape.length === 4;
+const torchNorm = (g: Tensor, sums: SumsAsTorch): Tensor =>
+  rowNorm(turns(g, sums) ? permute(g, CHANNELS_LAST) : g);
 
 const CHANNELS_LAST = [0, 2, 3, 1];
 

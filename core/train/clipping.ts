@@ -15,7 +15,6 @@ import {
   mul_,
   narrow,
   normal_,
-  reciprocal,
   reshape,
   where,
 } from "../../ffi/ops.ts";
@@ -37,16 +36,26 @@ import type { Amp } from "./precision.ts";
 /** Changes the gradients that this rank updates, behind --clip-norm; `step` is counted from 0. */
 export type ChangeGradients = (step: number) => void;
 
-/** The same as torch.nn.utils.clip_grad_norm_, without waiting for the device. */
+/** The same as torch.nn.utils.clip_grad_norm_, without waiting for a GPU. */
 export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number): void {
   scope(() => {
     const { device } = norm;
-    const room = add(norm, constant(1e-6, "f32", device)), longest = constant(limit, "f32", device);
-    // Python's limit / norm is the norm's reciprocal, times the limit. On a GPU one kernel less counts for more than its bits.
-    const factor = device === "cpu" ? mul(reciprocal(room), longest) : div(longest, room);
+    if (device === "cpu") {
+      const factor = clipFactor(norm.item(), limit);
+      if (factor !== 1) { for (const gradient of gradients) mul_(gradient, constant(factor)); }
+      return;
+    }
+    const room = add(norm, constant(1e-6, "f32", device));
+    const factor = div(constant(limit, "f32", device), room);
     const scale = minimum(factor, constant(1, "f32", device));
     for (const gradient of gradients) mul_(gradient, scale);
   });
+}
+
+/** Python's limit / norm is the norm's reciprocal, times the limit, each rounded to f32. */
+function clipFactor(norm: number, limit: number): number {
+  const { fround } = Math, factor = fround(fround(1 / fround(norm + fround(1e-6))) * fround(limit));
+  return factor > 1 ? 1 : factor; // NaN stays
 }
 
 /** True where something reads a step's gradients as one tensor, or adds to them. */

@@ -1,6 +1,7 @@
 // Steps as code of our own, as the compiler of steps.
 import { partNames } from "../compile/program.ts";
 import { openCompiledEvaluation } from "./compiled_evaluation.ts";
+import { compiledNorm } from "./compiled_norm.ts";
 import { openCompiledPass } from "./compiled_pass.ts";
 import { examinePlan } from "./compiled_plans.ts";
 import { compiledUpdate } from "./compiled_update.ts";
@@ -9,6 +10,7 @@ import type { Compiler } from "./compiler.ts";
 export const compiler: Compiler = {
   openPass: openCompiledPass,
   openEvaluation: openCompiledEvaluation,
+  norm: compiledNorm,
   update: compiledUpdate,
   examine(...asked) {
     const plan = examinePlan(...asked);

@@ -98,6 +98,8 @@ export interface Compiler {
     refused?: Set<string>,
   ): CompiledPass;
   openEvaluation(arena: Arena): CompiledEvaluation;
+  /** The norm of the gradient with the ordinary bits, in the caller's scope; null where it has no other way. */
+  norm(arena: Arena): (() => Tensor) | null;
   /**
    * The same optimizer with another way of its step, while steps are compiled; itself where there is none. `refused` is told
    * why a GPU has no kernels for it.

@@ -87,7 +87,8 @@ export function openGradients(
   const told = training.compile === "auto" && !pass.onGpu ? { ...reports, warn: reports.line } : reports;
   const compiled = compiler &&
     compiler.openPass(arena, mode!, () => told, choice, keepsNothing(config), refused);
-  const options = { pass, arena, scaler, checkpointing: training.gradient_checkpointing, compiled };
+  const norm = compiler && compiler.norm(arena);
+  const options = { pass, arena, scaler, checkpointing: training.gradient_checkpointing, compiled, norm };
   const norms = team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null;
   if (training.deterministic === "world") {
     const count = training.virtual_shards, { rank, world } = team ?? { rank: 0, world: 1 };

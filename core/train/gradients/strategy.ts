@@ -60,6 +60,8 @@ export interface MicroBatchOptions {
   readonly checkpointing: boolean;
   /** Null or absent where micro-batches run op by op. */
   readonly compiled?: CompiledPass | null;
+  /** In place of gradientNorm. */
+  readonly norm?: (() => Tensor) | null;
 }
 
 interface Micro extends MicroBatchOptions {
@@ -142,6 +144,6 @@ export function plainGradients(options: MicroBatchOptions): GradientStrategy {
       return loss!;
     },
     unscale: (scaler) => scaler.unscale(arena),
-    norm: () => gradientNorm(arena),
+    norm: options.norm ?? (() => gradientNorm(arena)),
   };
 }
