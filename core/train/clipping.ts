@@ -2,7 +2,7 @@
 // weights, and adds noise. All of it waits for nothing on the device.
 import { noGrad } from "../../ffi/autograd.ts";
 import { manualSeed } from "../../ffi/context.ts";
-import { add, constant } from "../../ffi/make.ts";
+import { add, constant, scalar } from "../../ffi/make.ts";
 import {
   clamp_,
   copy_,
@@ -39,17 +39,16 @@ export type ChangeGradients = (step: number) => void;
 /** The same as torch.nn.utils.clip_grad_norm_, without waiting for a GPU. */
 export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number): void {
   scope(() => {
-    const { device } = norm;
-    if (device === "cpu") {
-      const factor = clipFactor(norm.item(), limit);
-      if (factor !== 1) { for (const gradient of gradients) mul_(gradient, constant(factor)); }
-      return;
-    }
-    const room = add(norm, constant(1e-6, "f32", device));
-    const factor = div(constant(limit, "f32", device), room);
-    const scale = minimum(factor, constant(1, "f32", device));
+    const { device } = norm, factor = device === "cpu" ? clipFactor(norm.item(), limit) : null;
+    if (factor === 1) return;
+    const scale = factor === null ? factorOnDevice(norm, limit) : scalar(factor);
     for (const gradient of gradients) mul_(gradient, scale);
   });
+}
+
+function factorOnDevice(norm: Tensor, limit: number): Tensor {
+  const { device } = norm, longest = constant(limit, "f32", device);
+  return minimum(div(longest, add(norm, constant(1e-6, "f32", device))), constant(1, "f32", device));
 }
 
 /** Python's limit / norm is the norm's reciprocal, times the limit, each rounded to f32. */

@@ -28,6 +28,7 @@ import { classes, MOST_JUDGED, MOST_NAMED } from "./class_metrics.ts";
 import { withTerms } from "./term_metrics.ts";
 import { type RequestedMetrics, requestedOfNumbers, SUMS } from "./requested_metrics.ts";
 import type { RequestedMetric } from "../settings/metrics.ts";
+import { sumsOnHost } from "./number_sums.ts";
 import { constantOnDevice, type Measure, type Metrics, spreadMask } from "./measure.ts";
 
 type Judged = Pick<
@@ -167,11 +168,15 @@ function numbers(
   const near = own.map((value, k) => mean.length > 0 ? (value - mean[k]) / std[k] : value);
   const named = (k: number) => names.length === count ? names[k] : String(k);
   const reference = constantOnDevice(() => Float64Array.from(near));
+  const isPlain = point === 0 && !facts.missing && !weights && calibration === null && further.size === 0 &&
+    (full || !judged.answer);
   return {
     size: (SUMS + further.size + (calibration?.size ?? 0)) * count,
     seesOutputs: true,
     many: true,
     rows(output, target, batches, mask = null) {
+      const summed = isPlain && mask === null ? sumsOnHost(output, target, batches, near) : null;
+      if (summed !== null) return summed;
       const items = target.shape[0] / batches;
       const part = [batches, items, count, -1];
       const at = reference(output.device, [1, 1, count, 1]);

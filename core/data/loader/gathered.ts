@@ -67,7 +67,8 @@ export function gatheredRows(source: Source, clock: { seconds: number }): BatchR
     const first = pull();
     if (first === null) return false;
     const from = parts.push(first) - 1, rows = first.ids.length;
-    const block = freeBlock(rows), most = block?.places.length ?? (mayMake(rows) ? MOST : 1);
+    const block = freeBlock(rows), makes = block === null && mayMake(rows);
+    const most = block?.places.length ?? (makes ? MOST : 1);
     while (parts.length - from < most) {
       const part = pull();
       if (part === null) break;
@@ -80,7 +81,9 @@ export function gatheredRows(source: Source, clock: { seconds: number }): BatchR
     for (let i = from; i < parts.length; i++) batches.push(null);
     const count = parts.length - from;
     const pays = count > 1 && count >= (block === null ? LEAST : block.places.length / 2);
-    if (most > 1 && (pays || isInOrder(first.ids))) timed(() => gather(from, block ?? makeBlock(first)));
+    const again = isInOrder(first.ids);
+    if (!(block !== null || makes) || !(pays || again)) return true;
+    timed(() => gather(from, block ?? makeBlock(first, again ? count : MOST)));
     return true;
   };
   const isFree = ({ last }: Block): boolean => last < released;
@@ -89,9 +92,9 @@ export function gatheredRows(source: Source, clock: { seconds: number }): BatchR
   const mayMake = (rows: number): boolean =>
     blocks.filter((block) => block.rows === rows).length < OF_A_SIZE &&
     (blocks.length < BLOCKS || blocks.some(isFree));
-  const makeBlock = (like: Part): Block => {
+  const makeBlock = (like: Part, most: number): Block => {
     if (blocks.length === BLOCKS) blocks.splice(blocks.findIndex(isFree), 1).forEach(giveBack);
-    const block = blockFor(source, like);
+    const block = blockFor(source, like, most);
     blocks.push(block);
     return block;
   };
@@ -136,7 +139,7 @@ const alone = (source: Source, part: Part): Batch =>
   finishesRows(source) ? batchOf(source, part) : source.raw(part);
 
 /** Without places where the rows of two are too many. */
-function blockFor(source: Source, part: Part): Block {
+function blockFor(source: Source, part: Part, most: number): Block {
   const rows = part.ids.length;
   return scope(() => {
     const one = alone(source, part);
@@ -144,7 +147,7 @@ function blockFor(source: Source, part: Part): Block {
     const stride = Math.ceil(rows / unitOf(one, rows)) * unitOf(one, rows);
     const wasteful = stride > Math.max(2 * rows, FEW_ROWS);
     const room = wasteful ? 0 : Math.min(MOST, Math.floor(BYTES / Math.max(1, bytes / rows * stride)));
-    const count = room < LEAST ? 0 : room;
+    const count = room < LEAST ? 0 : Math.min(room, most);
     const like = ({ dtype, shape }: Tensor) =>
       keep(uninitialised([count * stride, ...shape.slice(1)], { dtype }));
     const whole = eachOf(one, like);

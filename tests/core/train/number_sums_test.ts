@@ -1,0 +1,48 @@
+// The sums of small batches on the host, beside those that libtorch takes of masked ones.
+import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import { memorySource } from "../../../core/data/source/memory.ts";
+import { measureOf } from "../../../core/train/metrics.ts";
+import { sumsOnHost } from "../../../core/train/number_sums.ts";
+import { add, fill_, scalar, toNumbers, zeros } from "../../../ffi/make.ts";
+import { manualSeed } from "../../../ffi/context.ts";
+import { narrow, randn, toDtype } from "../../../ffi/ops.ts";
+import { open } from "./rig.ts";
+
+open();
+manualSeed(5n);
+
+const BATCHES = 3, ITEMS = 7;
+
+const measured = (shape: readonly number[]) => {
+  const target = add(randn([BATCHES * ITEMS, ...shape]), scalar(1e4));
+  const output = add(target, randn(target.shape));
+  const source = memorySource({
+    ...{ name: "made", task: "regression", outputs: shape[0] ?? 1, description: "" },
+    input: zeros([BATCHES * ITEMS, 1]),
+    target,
+  });
+  return { output, target, measure: measureOf(source, { loss: { name: "mse" }, full: false }) };
+};
+
+for (const shape of [[], [1], [3], [2, 4, 5]]) {
+  Deno.test(`sumsOnHost has libtorch's sums of targets of [${shape.join(", ")}], batch by batch`, () => {
+    const { output, target, measure } = measured(shape);
+    const all = toNumbers(measure.rows(output, target, BATCHES));
+    const counts = toDtype(fill_(zeros(target.shape), 1), "bool");
+    const theirs = toNumbers(measure.rows(output, target, BATCHES, counts));
+    assertEquals(all.length, theirs.length);
+    all.forEach((sum, i) => assertAlmostEquals(sum, theirs[i], 1e-9 * Math.max(1, Math.abs(theirs[i]))));
+    for (let batch = 0; batch < BATCHES; batch++) {
+      const own = [output, target].map((t) => narrow(t, 0, batch * ITEMS, ITEMS));
+      const alone = toNumbers(measure.rows(own[0], own[1], 1));
+      assertEquals([...alone], [...all.slice(batch * alone.length, (batch + 1) * alone.length)]);
+    }
+  });
+}
+
+Deno.test("sumsOnHost leaves batches of more than 4,096 numbers to libtorch, and numbers of other types", () => {
+  const large = randn([2, 4097]), half = toDtype(randn([2, 3]), "bf16");
+  assertEquals(sumsOnHost(large, large, 2, Array<number>(4097).fill(0)), null);
+  assertEquals(sumsOnHost(half, half, 2, [0, 0, 0]), null);
+  assert(sumsOnHost(narrow(large, 1, 0, 4096), large, 2, [0]) === null, "they lie with gaps");
+});
