@@ -3,8 +3,10 @@
 import type { GroupKernel, Instruction, Operand, StridedAccess } from "./kernel.ts";
 
 /** Weights that lie in one piece: the slots of them, of their gradients, and of the numbers of the step. */
-interface WeightPiece {
+export interface WeightPiece {
   readonly elements: number;
+  /** The place of its first one in the tensor of the weights, and of the gradient; 0 by default. */
+  readonly first?: number;
   readonly weights: number;
   readonly gradient: number;
   /** The slots of the optimizer's state in order, and the piece's first element there. */
@@ -18,7 +20,7 @@ interface WeightPiece {
 }
 
 /** The loops read these settings of training.optimizer. */
-interface UpdateSettings {
+export interface UpdateSettings {
   readonly type: string;
   readonly beta1: number;
   readonly beta2: number;
@@ -52,7 +54,7 @@ export interface OnDevice {
   readonly norm: number;
 }
 
-class Loop {
+export class Loop {
   readonly instructions: Instruction[] = [];
   readonly stores: { readonly value: Operand; readonly to: StridedAccess }[] = [];
 
@@ -75,8 +77,8 @@ class Loop {
     this.stores.push({ value, to: this.#access(slot) });
   }
   #access(slot: number): StridedAccess {
-    const { state, offset } = this.piece;
-    return { slot, offset: state.includes(slot) ? offset : 0, strides: [1], kind: "f32" };
+    const { state, offset, first = 0 } = this.piece;
+    return { slot, offset: state.includes(slot) ? offset : first, strides: [1], kind: "f32" };
   }
   #add(one: Instruction): Operand {
     return this.instructions.push(one) - 1;

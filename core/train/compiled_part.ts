@@ -5,6 +5,7 @@ import { compiledNorm } from "./compiled_norm.ts";
 import { openCompiledPass } from "./compiled_pass.ts";
 import { examinePlan } from "./compiled_plans.ts";
 import { compiledUpdate } from "./compiled_update.ts";
+import { exactUpdate } from "./exact_update.ts";
 import type { Compiler } from "./compiler.ts";
 
 export const compiler: Compiler = {
@@ -12,6 +13,7 @@ export const compiler: Compiler = {
   openEvaluation: openCompiledEvaluation,
   norm: compiledNorm,
   update: compiledUpdate,
+  exactUpdate,
   examine(...asked) {
     const plan = examinePlan(...asked);
     if ("reason" in plan) return plan;

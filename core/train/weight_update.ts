@@ -51,6 +51,8 @@ export function openWeightUpdate(
     : "only those of adamw, adam and sgd are compiled, without amsgrad, maximize, dampening and fused=false";
   const optimizer = update && zero === null
     ? update.update(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
+    : compiler && mode === "exact" && moves === null && zero === null
+    ? compiler.exactUpdate(ordinary, training.optimizer, arena)
     : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   if (scaler && ordinary.evaluates) refuseScaled(ordinary);
