@@ -5,6 +5,9 @@ export type VariableValues = ArrayLike<number> | ArrayLike<bigint>;
 
 export type Floats = Float32Array | Float64Array;
 
+/** Floats of 32 bits have each whole number up to it; some beyond are rounded to it. */
+export const WHOLE_FLOATS = 2 ** 24;
+
 export interface DecodingRule {
   readonly missing: readonly number[];
   readonly min: number;

@@ -12,6 +12,7 @@ import {
   type SampleNumbers,
   typedView,
   type VariableValues,
+  WHOLE_FLOATS,
 } from "../arrays/numbers.ts";
 import {
   BadSample,
@@ -64,8 +65,6 @@ function openConvert({ part, stored, keep, where }: Conversion, ofFile: Decoding
     }
   };
 }
-
-const WHOLE_FLOATS = 2 ** 24;
 
 /** An index that is rounded names another thing. */
 function refuseRounded(values: VariableValues, { name }: ColumnPart, where: () => string): void {

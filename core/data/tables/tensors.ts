@@ -11,7 +11,7 @@ import {
 } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { readByThreads } from "../arrays/all_rows.ts";
-import { bytesOf, finiteWords, type Floats, product, typedView } from "../arrays/numbers.ts";
+import { bytesOf, finiteWords, type Floats, product, typedView, WHOLE_FLOATS } from "../arrays/numbers.ts";
 import { channelLayout, channelsAreLast, channelsNote, columnLayoutOf, joinedShape } from "./choose.ts";
 import type { Column, SideBySide, Table } from "../arrays/table.ts";
 import type { Deferred } from "./reader.ts";
@@ -62,8 +62,8 @@ export function joinColumns(
       });
     const check = (column: Column, part: Tensor) => {
       const { name, dtype } = column;
-      if (/^[iu](32|64)$/.test(dtype) && beyondFloats(part)) {
-        notes.push(`${name} has whole numbers beyond 16,777,216, which become the nearest that f32 has`);
+      if (/^[iu](32|64)$/.test(dtype) && hasLarge(part)) {
+        notes.push(`${name} has whole numbers from 16,777,216 on, which become the nearest that f32 has`);
       }
       if (finite.has(column)) return onWhole(column);
       if (allFinite(part)) return;
@@ -128,11 +128,6 @@ function channelsFirst(t: Tensor, name: string, notes: string[]): Tensor {
   notes.push(channelsNote(name, shape));
   return ops.contiguous(ops.permute(t, [0, 3, 1, 2]));
 }
-
-const WHOLE_FLOATS = 2 ** 24;
-
-const beyondFloats = (t: Tensor): boolean =>
-  scope(() => ops.maxValue(t).item() > WHOLE_FLOATS || ops.minValue(t).item() < -WHOLE_FLOATS);
 
 /** A model is told this of its inputs. Columns that are read a sample at a time are looked at there. */
 export function inputColumns(

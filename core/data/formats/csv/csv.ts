@@ -7,6 +7,7 @@ import type { Column } from "../../arrays/table.ts";
 import { fromColumns } from "../../tables/columns.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../arrays/files.ts";
+import { WHOLE_FLOATS } from "../../arrays/numbers.ts";
 import { checkFreeMemory } from "../../../base/memory.ts";
 
 interface TableLayout {
@@ -235,8 +236,6 @@ function readCell(
   reading.values[row] = value;
   if (!Number.isNaN(value)) reading.numbers++;
 }
-
-const WHOLE_FLOATS = 2 ** 24;
 
 /** "5.0" is a quantity where "5" may be a class. */
 function hasPoint(bytes: Uint8Array, from: number, to: number): boolean {

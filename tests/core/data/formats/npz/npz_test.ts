@@ -132,6 +132,11 @@ for i in range(2): np.savez(f"d/{i}.npz", id=2 ** 24 - 2 + np.arange(2 * i, 2 * 
       false,
       false,
     ]]);
+    const { notes } = open(`${folder}/d`, { features: ["id", "n"], targets: ["y"] });
+    assert(
+      notes.some((note) => note.startsWith("id has whole numbers from 16,777,216 on")),
+      notes.join("; "),
+    );
     const read = named(["id", "n"], "no");
     assertEquals(columns(read), [["id", true, false], ["n", true, false]]);
     assertMatch(
