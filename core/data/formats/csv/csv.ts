@@ -254,19 +254,23 @@ function toColumn(
   const plain = { name, shape: [rows], dtype: "f32", read: () => values.subarray(0, rows) } as const;
   const whole = numbers > 0 && !fraction;
   // Numbers of patients and seconds since 1970 tell samples apart, whatever a batch has room for.
-  if (!text && whole && large) return { ...plain, whole, dtype: "f64", read: again.doubles };
+  if (!text && whole && large) return { ...plain, whole, dtype: "f64", read: once(again.doubles) };
   if (!text) return { ...plain, whole };
   const example = `${JSON.stringify(text.cell.slice(0, 60))} in line ${text.line}`;
   if (numbers > 0) return { ...plain, unusable: `has ${example} among its numbers${hint(text.cell)}` };
-  let found: Texts | undefined;
-  const once = () => found ??= again.texts();
-  return { ...plain, text: { example, classes: () => once().classes }, read: () => once().codes };
+  const found = once(again.texts);
+  return { ...plain, text: { example, classes: () => found().classes }, read: () => found().codes };
+}
+
+/** Most columns are numbers that floats have. Others are read again from the file, when they are asked for. */
+function once<T>(read: () => T): () => T {
+  let found: T | undefined;
+  return () => found ??= read();
 }
 
 const hint = (cell: string) =>
   /^-?\d+,\d+$/.test(cell) ? " (numbers have a point where others write a comma)" : "";
 
-/** The file is read again, as for texts: few columns have such numbers. */
 function doubles(
   path: string,
   bytes: Uint8Array,
@@ -293,7 +297,6 @@ interface Texts {
   readonly codes: Float32Array;
 }
 
-/** The file is read again: most columns are numbers, so texts are not kept. */
 function texts(
   path: string,
   bytes: Uint8Array,

@@ -1,6 +1,6 @@
 // Text tables: the numbers that pandas-like readers find in them, however they are written, and what is refused.
 import { assert, assertEquals } from "@std/assert";
-import { csv } from "../../../../../core/data/formats/csv/csv.ts";
+import { csv, withTable } from "../../../../../core/data/formats/csv/csv.ts";
 import { plainNumber } from "../../../../../core/data/formats/csv/cells.ts";
 import { opened, refusedData } from "../../opened.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
@@ -193,6 +193,11 @@ Deno.test(
     assertEquals([all(train, "input"), all(val!, "input")], [[0, 2, 3], [1]]);
     assertEquals(all(of({ validate_on: "y=0.3" }).val!, "input"), [3]);
     assertEquals(all(of({ validate_on: "y=0.1..0.2" }).val!, "input"), [1, 2]);
+    const [patient, again] = withTable(
+      `${folder}/t.csv`,
+      ({ columns }) => [columns[1].read(), columns[1].read()],
+    );
+    assert(patient === again, "the file is parsed for each read");
   }),
 );
 
