@@ -416,12 +416,12 @@ def watch_rest():
             S.clip = float(max_norm)
             S.norms.append(float(norm))
             S.where.setdefault("clip", place())
-            refuse_parts({id(p) for p in parameters}, *args[:1], **kwargs)
+            note_parts({id(p) for p in parameters}, *args[:1], **kwargs)
         return norm
 
     torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip
 
-    def refuse_parts(clipped, norm_type=2.0, **_):
+    def note_parts(clipped, norm_type=2.0, **_):
         if float(norm_type) != 2.0:
             odd(f"gradients are clipped by their norm of order {norm_type}, and here by their 2-norm")
         if not trained() <= clipped:

@@ -25,38 +25,39 @@ def plain(value):
     return value if isinstance(value, (int, float, str, bool)) or value is None else None
 
 
-def schedule_of(scheduler):
-    known = {key: plain(value) for key, value in vars(scheduler).items() if not key.startswith("_") and key != "optimizer"}
-    known |= kept_otherwise(scheduler)
-    return {"type": type(scheduler).__name__, **{key: value for key, value in known.items() if value is not None}}
+def near(value):
+    return float(f"{value:.12g}")
 
 
-def kept_otherwise(scheduler):
-    """The arguments of those that torch, or transformers, keeps in other forms."""
-    name = type(scheduler).__name__
-    if name == "MultiStepLR":
-        return {"milestones": sorted(scheduler.milestones.elements())}
-    if name == "LambdaLR" and isinstance(scheduler.lr_lambdas[0], functools.partial):
-        return {"function": scheduler.lr_lambdas[0].func.__name__, **scheduler.lr_lambdas[0].keywords}
-    group = scheduler.optimizer.param_groups[0]
-    momenta = {key: group[key] for key in ("base_momentum", "max_momentum") if key in group}
-    near = lambda value: float(f"{value:.12g}")  # noqa: E731
-    if name == "CyclicLR":
-        up = round(scheduler.total_size * scheduler.step_ratio)
-        sides = {"step_size_up": up, "step_size_down": round(scheduler.total_size) - up}
-        return {"base_lr": scheduler.base_lrs[0], "max_lr": scheduler.max_lrs[0], **sides, **momenta}
-    if name != "OneCycleLR":
-        return {}
-    phases = scheduler._schedule_phases
-    return {
+# The arguments of those that torch, or transformers, keeps in other forms: of a schedule and its optimizer's first group.
+KEPT_OTHERWISE = {
+    "MultiStepLR": lambda one, _: {"milestones": sorted(one.milestones.elements())},
+    "LambdaLR": lambda one, _: (
+        {"function": by.func.__name__, **by.keywords} if isinstance(by := one.lr_lambdas[0], functools.partial) else {}
+    ),
+    "CyclicLR": lambda one, _: {
+        "base_lr": one.base_lrs[0],
+        "max_lr": one.max_lrs[0],
+        "step_size_up": (up := round(one.total_size * one.step_ratio)),
+        "step_size_down": round(one.total_size) - up,
+    },
+    "OneCycleLR": lambda one, group: {
         "max_lr": group["max_lr"],
-        "pct_start": near((phases[0]["end_step"] + 1) / scheduler.total_steps),
-        "anneal_strategy": scheduler._anneal_func_type,
+        "pct_start": near((one._schedule_phases[0]["end_step"] + 1) / one.total_steps),
+        "anneal_strategy": one._anneal_func_type,
         "div_factor": near(group["max_lr"] / group["initial_lr"]),
         "final_div_factor": near(group["initial_lr"] / group["min_lr"]),
-        "three_phase": len(phases) == 3,
-        **momenta,
-    }
+        "three_phase": len(one._schedule_phases) == 3,
+    },
+}
+
+
+def schedule_of(scheduler):
+    name, group = type(scheduler).__name__, scheduler.optimizer.param_groups[0]
+    known = {key: plain(value) for key, value in vars(scheduler).items() if not key.startswith("_") and key != "optimizer"}
+    known |= {key: group[key] for key in ("base_momentum", "max_momentum") if key in group}
+    known |= KEPT_OTHERWISE.get(name, lambda *_: {})(scheduler, group)
+    return {"type": name, **{key: value for key, value in known.items() if value is not None}}
 
 
 def schedules():
