@@ -31,6 +31,7 @@ import {
   type RunningMetrics,
 } from "./running_metrics.ts";
 import { FOLLOWS, TURNS } from "./compiled_choice.ts";
+import { sameShape, type Shape, shapeOf } from "./compiled_kinds.ts";
 import { thawing } from "./trained_parameters.ts";
 import { stepNumbers, type StepParts, type StepTaken, type TakeStep, takeStep } from "./step.ts";
 import type { MicroBatch, Share } from "./micro_batch.ts";
@@ -80,9 +81,7 @@ interface Kind {
   turn: number;
 }
 
-type Like = { readonly [K in "input" | "target"]: Pick<Tensor, "dtype" | "shape"> } & {
-  readonly raw: boolean;
-};
+type Like = { readonly [K in "input" | "target"]: Shape } & { readonly raw: boolean };
 
 /** A graph finds a step's batches here. */
 interface Inputs {
@@ -250,10 +249,9 @@ function kindOf(
     kind.wantNorm === wantNorm && kind.rollout === rollout && sameShapes(kind.like, batches)
   );
   if (known !== undefined || kinds.length === MOST_GRAPHS) return known ?? null;
-  const shape = ({ dtype, shape }: Tensor) => ({ dtype, shape });
   const like = batches.map(({ input, target, raw }) => ({
-    input: shape(input),
-    target: shape(target),
+    input: shapeOf(input),
+    target: shapeOf(target),
     raw: !!raw,
   }));
   const kind: Kind = { like, wantNorm, rollout, metricBuffers: [], seen: 0, captured: [], turn: 0 };
@@ -266,9 +264,6 @@ const sameShapes = (known: readonly Like[], batches: readonly MicroBatch[]): boo
   known.every(({ input, target, raw }, i) =>
     sameShape(input, batches[i].input) && sameShape(target, batches[i].target) && raw === !!batches[i].raw
   );
-
-const sameShape = (a: Like["input"], b: Tensor): boolean =>
-  a.dtype === b.dtype && a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]);
 
 /** Rows that lie where the feed copies them are read there; others are copied into tensors of the graph's own. */
 function inputsFor(batches: readonly MicroBatch[]): Inputs {
