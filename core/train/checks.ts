@@ -42,7 +42,7 @@ export function refuseLayout(
 export function refuseOptimizer(config: Config): void {
   const { training } = config;
   checkScheduler(config);
-  const { ema, swa_start, swa_lr, epochs, optimizer } = training;
+  const { ema, swa_start, swa_lr, epochs } = training;
   const average = swa_start === 0
     ? swa_lr > 0
       ? `--swa-lr ${swa_lr} is the rate while weights are averaged: say from which epoch on with --swa-start.`
@@ -54,7 +54,11 @@ export function refuseOptimizer(config: Config): void {
       `as at ${Math.max(1, Math.ceil(0.75 * epochs))}.`
     : null;
   if (average) throw new UserError("usage", average);
-  const wrong = traitsOf(optimizer).refuses?.(training) ?? null;
+  refuseBesideOptimizer(training);
+}
+
+export function refuseBesideOptimizer(training: Config["training"]): void {
+  const { optimizer } = training, wrong = traitsOf(optimizer).refuses?.(training) ?? null;
   if (wrong) {
     throw new UserError("usage", `--optimizer ${optimizer.type} does not go together with ${wrong}.`);
   }

@@ -7,7 +7,6 @@ import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradi
 import { openZero, partitionedGradients } from "./gradients/zero.ts";
 import { clone, reshape } from "../../ffi/ops.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
-import { UserError } from "../base/errors.ts";
 import type { Collectives } from "../ranks/collectives.ts";
 import type { StateParts } from "../checkpoint/training_state.ts";
 import type { Account } from "../run/account.ts";
@@ -18,7 +17,7 @@ import { choiceFor, evaluatesCompiled, keepsNothing, whyNotCompiled } from "./co
 import type { Launch } from "./launch.ts";
 import type { Compiler, Mode, Reports } from "./compiler.ts";
 import { createEma, createWeightAverage, type WeightAverage } from "./weight_average.ts";
-import type { Ema, Optimizer } from "./optimizers/optimizer.ts";
+import type { Ema } from "./optimizers/optimizer.ts";
 import { optimizerFor } from "./parameter_groups.ts";
 import { LossScaler } from "./precision.ts";
 import type { Course } from "./schedules/course.ts";
@@ -55,7 +54,6 @@ export function openWeightUpdate(
     ? compiler.exactUpdate(ordinary, training.optimizer, arena)
     : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
-  if (scaler && ordinary.evaluates) refuseScaled(ordinary);
   const swa = training.swa_start > 0 ? createWeightAverage(arena, model.root, training.swa_start) : null;
   const ema = ordinary.averages ?? (training.ema > 0 ? createEma(arena, training.ema) : swa);
   return {
@@ -110,14 +108,6 @@ export function openGradients(
     ofFirst: ofFirst(team.collectives),
   };
   return zero ? partitionedGradients(overlapped, zero) : overlapped;
-}
-
-/** --amp auto takes it on an older GPU. */
-function refuseScaled({ type }: Pick<Optimizer, "type">): never {
-  throw new UserError(
-    "usage",
-    `--optimizer ${type} does not go together with --amp fp16, in which a step may be left out in its middle: give --amp off.`,
-  );
 }
 
 /** Processors differ in the last bits of sums: what ranks decide by is one rank's. */

@@ -51,6 +51,13 @@ const CASES: readonly Case[] = [
     said: /The GPUs of this machine are not used: the NVIDIA driver is too old/,
   },
   {
+    what: "an older one, whose --amp auto is fp16, with an optimizer that refuses it",
+    more: { CUDA_STANDIN_CAPABILITY: "70" },
+    args: `${RUN} --amp auto --optimizer lbfgs --scheduler constant`,
+    code: EXIT.usage,
+    said: /--optimizer lbfgs does not go together with --amp fp16: .* take bf16 or off/,
+  },
+  {
     what: "a driver without a device, as with MIG on and no MIG device",
     more: { CUDA_STANDIN_DEVICES: "0" },
     code: EXIT.environment,

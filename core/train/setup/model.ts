@@ -8,7 +8,7 @@ import type { Cursor } from "../../checkpoint/training_state.ts";
 import type { Module } from "../../models/nn/module.ts";
 import { planBatches, precisionNote, shardsNote } from "../batches.ts";
 import { build } from "../build.ts";
-import { decayNote, refuseShare, refuseTurns } from "../checks.ts";
+import { decayNote, refuseBesideOptimizer, refuseShare, refuseTurns } from "../checks.ts";
 import { fitBatch } from "../finders/fit.ts";
 import { chooseKernelSearch, gpuFactsOf, othersNote } from "../gpu.ts";
 import type { Launch } from "../launch.ts";
@@ -36,6 +36,7 @@ export function openModel(given: Launch) {
   const shortage = device === "cpu" ? checkTrainingMemory(config, built, ranksHere, world) : null;
   const plan = planBatches(training, train.length, world);
   refuseTurns({ ...built, plan, config });
+  refuseBesideOptimizer({ ...training, amp: built.amp }); // "auto" is fp16 on an older GPU
   chooseKernelSearch(config, device, plan);
   return {
     ...built,
