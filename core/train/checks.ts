@@ -64,6 +64,15 @@ export function refuseBesideOptimizer(training: Config["training"]): void {
   }
 }
 
+/** The advice where a loss is no number, or jumps: nobody is told to give what the optimizer refuses. */
+export function remediesOf(training: Config["training"]): string {
+  const clips = !traitsOf(training.optimizer).refuses?.({ ...training, clip_norm: 1 });
+  return `Checkpoints from before it are kept. Try a lower --lr, ${
+    clips ? "--clip-norm 1, " : ""
+  }a longer --warmup, ` +
+    "or look at the data.";
+}
+
 /** Before the first step: a plateau that no evaluation tells of, and momentum that an optimizer can't move. */
 export function refuseCourse(
   { plateau, moves }: Course,

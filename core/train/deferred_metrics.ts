@@ -15,6 +15,7 @@ type RunNoise = ReturnType<typeof openRunNoise>;
 import type { LineageWriter } from "../run/lineage.ts";
 import type { MetricValues, SystemEvent } from "../run/events.ts";
 import { stepsInAll } from "./batches.ts";
+import { remediesOf } from "./checks.ts";
 import { memoryInUse } from "./device.ts";
 import type { Guard } from "./guards/spikes.ts";
 import { firstNonFinite, textOfNonFinite } from "./arena.ts";
@@ -219,6 +220,6 @@ function notFinite(trainer: Told, step: number, epoch: number, loss: number): Us
   return new UserError(
     "numerics",
     `The loss became ${loss} at step ${step} (first tensor that is not finite: ${textOfNonFinite(found)}). ` +
-      "Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.",
+      remediesOf(trainer.config.training),
   );
 }

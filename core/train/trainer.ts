@@ -21,7 +21,7 @@ import { noSaver, openRankGroup } from "./rank_group.ts";
 import { openFiles } from "./record.ts";
 import { openSaver } from "./save.ts";
 import { notesOf, openModel, openStart } from "./setup/model.ts";
-import { refuseCourse, refuseUnknownWeights } from "./checks.ts";
+import { refuseCourse, refuseUnknownWeights, remediesOf } from "./checks.ts";
 import { openRequests } from "./stop.ts";
 import { openThaw } from "./trained_parameters.ts";
 
@@ -85,6 +85,7 @@ export async function openTrainer(given: Launch) {
       zscore: training.spike_zscore,
       window: training.spike_window,
       mostSkipped: training.max_skipped_steps,
+      remedies: remediesOf(training),
     }),
     goBack: () => start.goBack(paths),
     /** Null where no parameter waits for an epoch of its own. */

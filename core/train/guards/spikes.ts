@@ -11,6 +11,8 @@ export interface SpikeSettings {
   readonly window: number;
   /** Training gives up after so many skipped steps in a row. */
   readonly mostSkipped: number;
+  /** Messages end with these sentences. */
+  readonly remedies: string;
 }
 
 /** No loss is a spike before so many. */
@@ -75,6 +77,7 @@ export function openGuard(s: SpikeSettings): Guard {
       } standard deviations above the mean of ` +
         "those before"
       : `The loss became ${loss} at step ${step}`;
+  const gaveUp = (what: string) => new UserError("numerics", `${what}. ${s.remedies}`);
   const guard: Guard = {
     reads: s.on === "skip",
     takesNonFinite: s.on === "skip" || s.on === "rewind",
@@ -117,11 +120,5 @@ export function openGuard(s: SpikeSettings): Guard {
   };
   return guard;
 }
-
-const gaveUp = (what: string) =>
-  new UserError(
-    "numerics",
-    `${what}. Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.`,
-  );
 
 // Steps go on counting. Every rank rewinds at the same step.

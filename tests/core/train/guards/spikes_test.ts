@@ -4,7 +4,7 @@ import type { Tensor } from "../../../../ffi/tensor.ts";
 import { openGuard, openJudge, type SpikeSettings } from "../../../../core/train/guards/spikes.ts";
 import { assertRefusal, assertSentence } from "../../../sentences.ts";
 
-const SETTINGS: SpikeSettings = { on: "warn", zscore: 8, window: 100, mostSkipped: 3 };
+const SETTINGS: SpikeSettings = { on: "warn", zscore: 8, window: 100, mostSkipped: 3, remedies: "Mend it." };
 
 /** Losses that fall and scatter by a tenth, always the same. */
 const calm = (step: number) =>

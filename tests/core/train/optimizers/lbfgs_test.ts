@@ -5,7 +5,7 @@ import { openCheckpoint } from "../../../../core/checkpoint/open.ts";
 import { adopt } from "../../../../core/checkpoint/adopt.ts";
 import { dict, field, type Value } from "../../../../core/checkpoint/value.ts";
 import { mlp } from "../../../../core/models/zoo/mlp.ts";
-import { refuseOptimizer } from "../../../../core/train/checks.ts";
+import { refuseOptimizer, remediesOf } from "../../../../core/train/checks.ts";
 import { createOptimizer } from "../../../../core/train/optimizers.ts";
 import { groupedOptimizer } from "../../../../core/train/parameter_groups.ts";
 import type { MicroBatch } from "../../../../core/train/micro_batch.ts";
@@ -82,7 +82,7 @@ Deno.test("steps of LBFGS keep the number of tensors, with and without a search"
   }
 });
 
-Deno.test("LBFGS refuses fp16, changed gradients and groups of parameters", () => {
+Deno.test("LBFGS refuses fp16, changed gradients and groups of parameters, and nobody is told to clip them", () => {
   const refused = (words: string, ...flags: string[]) =>
     assertThrows(() => refuseOptimizer(settings(...LBFGS, ...flags)), UserError, words);
   refused("fp16", "--amp", "fp16");
@@ -90,6 +90,10 @@ Deno.test("LBFGS refuses fp16, changed gradients and groups of parameters", () =
     refused(flag, flag, "0.5");
   }
   refuseOptimizer(settings(...LBFGS, "--amp", "bf16", "--grad-accum", "2"));
+  assertEquals(
+    [LBFGS, []].map((flags) => remediesOf(settings(...flags).training).includes("--clip-norm 1")),
+    [false, true],
+  );
   const { rig: { arena } } = made([]), group = { factor: 1, begins: 0, clipNorm: 0, optimizer: {} };
   const grouping = { groups: [group, group], of: arena.names.map((_, i) => i % 2) };
   assertThrows(
