@@ -1,8 +1,6 @@
 // When an evaluation is diagnosed: at once, or later with the weights that it judged, where epochs are short.
 import { noGrad } from "../../ffi/autograd.ts";
-import { copiesMemory, uninitialised } from "../../ffi/make.ts";
-import { copy_ } from "../../ffi/ops.ts";
-import { keep, type Tensor } from "../../ffi/tensor.ts";
+import type { Tensor } from "../../ffi/tensor.ts";
 import type { Grid } from "../data/arrays/grid.ts";
 import type { Source } from "../data/source/source.ts";
 import { writeDiagnostics } from "../run/diagnostics.ts";
@@ -10,6 +8,7 @@ import type { Config } from "../settings/settings.ts";
 import { exchange } from "./arena.ts";
 import type { Pass } from "./blocks.ts";
 import { diagnosed, type Evaluated } from "./diagnostics.ts";
+import { areSmall, copyTo } from "./held_state.ts";
 
 /** Samples that take longer (ms) are made so rarely that they take a small share of the run. */
 const LONG = 250, AT_MOST = 0.05;
@@ -74,14 +73,9 @@ function openWaiting() {
     /** In place of what was held before. False where the weights are on a device, or too many. */
     hold(pass: Pass, evaluated: Evaluated): boolean {
       tensors ??= pass.model.root.stateDict().map(([, t]) => t);
-      fits ??= tensors.every(({ device }) => device === "cpu") &&
-        tensors.reduce((bytes, { byteLength }) => bytes + byteLength, 0) <= MOST_HELD;
+      fits ??= areSmall(tensors, MOST_HELD);
       if (!fits) return false;
-      for (const t of tensors) {
-        let twin = twins.get(t);
-        if (!twin) twins.set(t, twin = keep(uninitialised(t.shape, { dtype: t.dtype })));
-        if (!copiesMemory(twin, t)) noGrad(() => copy_(twin, t));
-      }
+      copyTo(twins, tensors);
       held = { pass, evaluated };
       return true;
     },

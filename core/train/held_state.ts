@@ -25,18 +25,13 @@ export interface Holder {
 /** Null where the state is on a device, or too large. */
 export function openHolder(parts: StateParts, cursor: Cursor): Holder | null {
   const tensors = [...new Set(tensorsOf(parts))];
-  if (tensors.some(({ device }) => device !== "cpu")) return null;
-  if (tensors.reduce((bytes, t) => bytes + t.byteLength, 0) > MOST_BYTES) return null;
+  if (!areSmall(tensors, MOST_BYTES)) return null;
   const twins = new Map<Tensor, Tensor>();
   let held: HeldState | null = null;
   const twinOf = (t: Tensor) => twins.get(t)!;
   return {
     hold() {
-      for (const t of tensors) {
-        let twin = twins.get(t);
-        if (!twin) twins.set(t, twin = keep(uninitialised(t.shape, { dtype: t.dtype })));
-        if (!copiesMemory(twin, t)) noGrad(() => copy_(twin, t));
-      }
+      copyTo(twins, tensors);
       held = { cursor: structuredClone(cursor), parts: asNow(parts, twinOf) };
     },
     get holds() {
@@ -48,6 +43,20 @@ export function openHolder(parts: StateParts, cursor: Cursor): Holder | null {
       return state;
     },
   };
+}
+
+/** Copies of them take no longer than what they spare. */
+export const areSmall = (tensors: readonly Tensor[], mostBytes: number): boolean =>
+  tensors.every(({ device }) => device === "cpu") &&
+  tensors.reduce((bytes, { byteLength }) => bytes + byteLength, 0) <= mostBytes;
+
+/** Each tensor's twin becomes what it is now. */
+export function copyTo(twins: Map<Tensor, Tensor>, tensors: readonly Tensor[]): void {
+  for (const t of tensors) {
+    let twin = twins.get(t);
+    if (!twin) twins.set(t, twin = keep(uninitialised(t.shape, { dtype: t.dtype })));
+    if (!copiesMemory(twin, t)) noGrad(() => copy_(twin, t));
+  }
 }
 
 /** The numbers of now, and the tensors' twins. */
