@@ -113,7 +113,8 @@ Deno.test("a checkpoint larger than the process may write is told, and the one b
     const args = [...RUN, "--epochs=3", "--resume=auto"];
     const { code, stderr } = await run(args, {
       cwd,
-      through: ["bash", "-c", 'ulimit -f 40; exec "$@"', "bash"],
+      // Where the sources are run, Deno's cache of code would be the first file that is too large.
+      through: ["bash", "-c", 'ulimit -f 40; exec "${@/#--quiet/--no-code-cache}"', "bash"],
     });
     const sentence =
       "a file of its size .* is more than this process may write; raise the limit .*untouched\\.";
