@@ -241,7 +241,8 @@ function infiniteWord({ buffer, byteOffset, length }: Float32Array): number {
 export function badSampleError({ path, reason }: BadSample, index: number, bad: OfBadSamples): UserError {
   const remedy = bad === "fail"
     ? "Repair it, or have such samples replaced by the ones after them with --bad-samples skip."
-    : "Repair it, or take it out of the data: a prediction of another sample is none of this one (--bad-samples skip is for training).";
+    : "Repair it, or take it out of the data: a prediction can't use the next sample in its place, as training does " +
+      "with --bad-samples skip.";
   return new UserError("data", `Sample ${index}${path === "" ? "" : ` (${path})`} ${reason}. ${remedy}`);
 }
 
