@@ -63,7 +63,7 @@ export function openLoop(trainer: Trainer) {
     /** The epoch under way, from 0. */
     epoch,
     told: tell(epoch),
-    /** The last save was of this step. */
+    /** The last save was of this step. An interval's may be left out, or fail, and does not count. */
     savedAt: -1,
     began: account.markTime(),
   };
@@ -103,7 +103,7 @@ export async function save(loop: Loop, reason: string, best: boolean): Promise<v
   at.saving();
   trainer.keepRefusals();
   await trainer.saver.save(reason, best);
-  loop.savedAt = trainer.cursor.step;
+  if (reason !== "interval") loop.savedAt = trainer.cursor.step;
   at.saved();
 }
 

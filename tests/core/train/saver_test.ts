@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } fro
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { bestPath, latestPath } from "../../../core/train/run_folder.ts";
+import { openLoop, save } from "../../../core/train/epoch.ts";
 import { epochPath } from "../../../core/train/save.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
@@ -84,14 +85,16 @@ Deno.test(
 );
 
 Deno.test(
-  "an interval's save is left out while one is written; one that must be waits for it",
+  "an interval's save is left out while one is written; one that must be waits for it, at the same step, too",
   inFolder((folder) =>
     started(folder, MLP, async (prepared) => {
-      const { saver, cursor } = prepared;
+      const { saver, cursor } = prepared, loop = openLoop(prepared), savedAt: number[] = [];
       for (const reason of ["request", "interval", "stop"]) {
         cursor.step++;
-        await saver.save(reason, false);
+        await save(loop, reason, false);
+        savedAt.push(loop.savedAt);
       }
+      assertEquals(savedAt, [1, 1, 3], "what is asked for at an interval's step is saved");
       await saver.settle();
       assertEquals(saver.stats.saves, 2);
       assert(saver.stats.stallSeconds > 0);
