@@ -1,13 +1,11 @@
-// Columns of Parquet tables, of one file or of all in a folder, are read one by one, row group by row group.
-import { isFolder } from "../../../base/files.ts";
+// Columns of Parquet tables, of one file or of all below a folder, are read one by one, row group by row group.
 import * as blocks from "./blocks.ts";
-import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { Column, SideBySide } from "../../arrays/table.ts";
 import { openPagedTable, type PagedColumn, type PagedFile, tableOf } from "../../tables/pages.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
-import { namesIn, withFiles } from "../../arrays/files.ts";
-import { filesNamed } from "../../arrays/paths.ts";
+import { withFiles } from "../../arrays/files.ts";
+import { filesIn, holds } from "../../arrays/paths.ts";
 import { listPage, type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
 import { pagesOf, type ParquetPage } from "./pages.ts";
 import { longLivedUninitialised, memoryBlockOf } from "../../../../ffi/make.ts";
@@ -15,10 +13,6 @@ import { bytesAt } from "../../../../ffi/libc.ts";
 import { cpuCount } from "../../../base/topology.ts";
 
 export const ENDINGS = [".parquet", ".pq"];
-const ENDING = /\.(parquet|pq)$/i;
-
-const hasTables = (path: string): boolean =>
-  isFolder(path) && namesIn(path).some((name) => ENDING.test(name));
 
 export const withParquet = <R>(path: string, use: (table: TableFile) => R): R =>
   withTables(path, (files) => use(wholeTable(path, files)));
@@ -48,11 +42,8 @@ function wholeTable(path: string, files: readonly ParquetFile[]): TableFile {
 }
 
 function pathsOf(path: string): readonly string[] {
-  const many = filesNamed(path, ENDINGS);
-  if (many) return many;
-  if (!isFolder(path)) return [path];
-  const names = namesIn(path).filter((name) => ENDING.test(name));
-  if (names.length > 0) return names.map((name) => join(path, name));
+  const many = filesIn(path, ENDINGS) ?? [path];
+  if (many.length > 0) return many;
   throw new UserError("data", `${path} has no .parquet files in it. Check data.data_path (--data-path).`);
 }
 
@@ -113,7 +104,7 @@ function codesIn(packed: ParquetPage["codes"], count: number): Int32Array | null
 
 export const parquet: Format = {
   endings: ENDINGS,
-  folder: { has: ".parquet files", detect: hasTables },
+  folder: { has: ".parquet files", detect: (path) => holds(path, ENDINGS) },
   path: "the file, folder or files to read",
   many: true,
   open: openParquet,

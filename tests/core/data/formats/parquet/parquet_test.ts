@@ -152,17 +152,18 @@ Deno.test(
       folder,
       `
 import pandas as pd, pyarrow as pa, pyarrow.parquet as pq
-os.mkdir("parts"); os.mkdir("odd")
+for name in ["parts", "odd", "deep/2", "deep/10"]: os.makedirs(name)
 d = pd.DataFrame({"a": np.arange(12.0), "b": np.arange(12) * 2, "kind": pd.Categorical(["x", "y", "z"] * 4), "day": pd.date_range("2000-01-01", periods=12)})
 d.to_parquet("all.parquet", row_group_size=5); d[:7].to_parquet("parts/0.parquet"); d[7:].to_parquet("parts/1.parquet")
+d[:7].to_parquet("deep/2/a.parquet"); d[7:].to_parquet("deep/10/a.parquet")
 d[["a", "b"]].to_parquet("odd/0.parquet"); d[["a"]].to_parquet("odd/1.parquet")
 m = d.drop(columns="day"); m.loc[3, "a"] = np.nan; m["b"] = m["b"].astype("Int64"); m.loc[5, "b"] = pd.NA; m.index = m.index * 10 + 1
 m[m.a != 7].to_parquet("missing.parquet")
 pq.write_table(pa.table({"l": [[1, 2]], "s": [{"u": 1}], "n": [1], "d": pa.array([1], pa.decimal128(5, 2)), "raw": [b"x"]}), "nested.parquet")`,
     );
-    assertEquals(detect(`${folder}/parts`), "parquet");
-    assertEquals(detect(`${folder}/all.parquet`), "parquet");
-    for (const path of [`${folder}/all.parquet`, `${folder}/parts`, `${folder}/parts/*.parquet`]) {
+    for (const name of ["all.parquet", "parts", "parts/*.parquet", "deep"]) {
+      const path = `${folder}/${name}`;
+      assertEquals(detect(path), "parquet");
       const { train } = open(path, { features: ["a", "b"], targets: ["kind"] });
       assertEquals([train.facts.task, train.facts.outputs], ["classification", 3]);
       assertEquals(all(train, "input").slice(0, 4), [0, 0, 1, 2]);
