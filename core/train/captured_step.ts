@@ -31,10 +31,9 @@ import {
   type RunningMetrics,
 } from "./running_metrics.ts";
 import { FOLLOWS, TURNS } from "./compiled_choice.ts";
-import { sameShape, type Shape, shapeOf } from "./compiled_kinds.ts";
 import { thawing } from "./trained_parameters.ts";
 import { stepNumbers, type StepParts, type StepTaken, type TakeStep, takeStep } from "./step.ts";
-import type { MicroBatch, Share } from "./micro_batch.ts";
+import { type MicroBatch, sameShape, type Shape, shapeOf, type Share } from "./micro_batch.ts";
 import type { Course } from "./schedules/course.ts";
 import type { Run } from "./launch.ts";
 

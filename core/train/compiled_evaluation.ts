@@ -11,9 +11,9 @@ import { record } from "../../ffi/trace.ts";
 import { Workspace } from "../compile/workspace.ts";
 import type { Arena } from "./arena.ts";
 import { answered, type Outcome, type Pass } from "./blocks.ts";
-import { sameShape, type Shape, shapeOf } from "./compiled_kinds.ts";
 import { attemptPlans, makePlans, type Plans } from "./compiled_plans.ts";
 import type { CompiledEvaluation } from "./compiler.ts";
+import { sameShape, type Shape, shapeOf } from "./micro_batch.ts";
 
 /** A plan is made where a kind of batch has taken so many milliseconds, which is about what a plan takes. */
 const MAKING_MS = 20;

@@ -1,9 +1,9 @@
 // Kinds of micro-batches: those of the same shapes have the same plans.
 import { returnFreedMemory } from "../../ffi/libc.ts";
-import type { Tensor } from "../../ffi/tensor.ts";
 import type { Pass } from "./blocks.ts";
 import type { Plans } from "./compiled_plans.ts";
 import type { Given } from "./compiled_refusals.ts";
+import { sameShape, type Shape, shapeOf } from "./micro_batch.ts";
 
 /** Each has memory of its own. */
 const MOST_PLANS = 4;
@@ -22,8 +22,6 @@ export type Steps =
 
 export const OP_BY_OP: Steps = { are: "op by op" };
 export const UNSEEN: Steps = { are: "unseen" };
-
-export type Shape = Pick<Tensor, "dtype" | "shape">;
 
 /** A micro-batch's shapes. */
 export interface Kind {
@@ -68,14 +66,4 @@ export class Kinds {
     for (const { steps } of this.#all.splice(0)) if ("plans" in steps) steps.plans.free();
     returnFreedMemory();
   }
-}
-
-/** It holds when the tensor is gone. */
-export const shapeOf = ({ dtype, shape }: Tensor): Shape => ({ dtype, shape: [...shape] });
-
-export function sameShape(a: Shape, b: Shape): boolean {
-  const x = a.shape, y = b.shape;
-  if (x.length !== y.length) return false;
-  for (let i = 0; i < x.length; i++) if (x[i] !== y[i]) return false;
-  return a.dtype === b.dtype;
 }

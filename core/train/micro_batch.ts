@@ -36,6 +36,18 @@ export function finished(given: MicroBatch): MicroBatch {
   return { ...batch, ...raw.finish({ input, target }) };
 }
 
+export type Shape = Pick<Tensor, "dtype" | "shape">;
+
+/** It holds when the tensor is gone. */
+export const shapeOf = ({ dtype, shape }: Tensor): Shape => ({ dtype, shape: [...shape] });
+
+export function sameShape(a: Shape, b: Shape): boolean {
+  const x = a.shape, y = b.shape;
+  if (x.length !== y.length) return false;
+  for (let i = 0; i < x.length; i++) if (x[i] !== y[i]) return false;
+  return a.dtype === b.dtype;
+}
+
 export const itemsOf = (b: MicroBatch, loss: Loss): number => b.items ?? loss.validCount(b.target);
 
 /** A part of the step's valid items; a 0-dim tensor where only the device knows it. */
