@@ -212,6 +212,43 @@ function gradient(x: Tensor, spacing: readonly number[], dims: readonly number[]
 const every = (x: Tensor, dim: number | null | undefined): number[] =>
   dim === null || dim === undefined ? x.shape.map((_, i) => i) : [dim];
 
+const EACH = 0, MEAN = 1; // at::Reduction
+
+/** torch adds up each sample's classes in a loop. */
+function multiMargin(
+  x: Tensor,
+  target: Tensor,
+  p?: Num,
+  margin?: Num,
+  weight: Tensor | null = null,
+  reduction = MEAN,
+): Tensor {
+  return scope(() => {
+    const rows = ops.reshape(x, [-1, x.shape.at(-1)!]), labels = ops.reshape(target, [-1, 1]);
+    const above = ops.relu(add(sub(number(raw(margin, 1), x), ops.gather(rows, 1, labels)), rows));
+    const power = raw(p, 1) === 2 ? ops.mul(above, above) : above;
+    const others = filled(new Num(0, "float"), labels, x);
+    const each = scale(
+      ops.sumDim(
+        other("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")(
+          power,
+          1,
+          labels,
+          others,
+        ) as Tensor,
+        [1],
+      ),
+      1 / rows.shape[1],
+    );
+    const own = weight ? ops.mul(each, ops.indexSelect(weight, 0, ops.reshape(target, [-1]))) : each;
+    return reduction === EACH
+      ? ops.reshape(own, target.shape)
+      : reduction === MEAN
+      ? ops.mean(own)
+      : ops.sum(own);
+  });
+}
+
 const moreScalars: Readonly<Record<string, ScalarOp>> = {
   "lerp.Scalar": (x: Tensor, end: Tensor, n: Num) => other(`lerp.Tensor${LERP}`)(x, end, same(n, x)),
   "lerp_.Scalar": (x: Tensor, end: Tensor, n: Num) =>
@@ -241,6 +278,7 @@ const moreScalars: Readonly<Record<string, ScalarOp>> = {
     const [int32 = false, right = false, side = null, sorter = null] = rest;
     return other(SEARCH)(sequence, same(n, sequence), int32, right, side, sorter);
   },
+  multi_margin_loss: multiMargin,
   fill_diagonal_: (x: Tensor, n: Num, wrap = false) => {
     const rows = Math.min(...x.shape), step = x.strides.reduce((sum, stride) => sum + stride, 0);
     const tall = wrap && x.shape.length === 2 && x.shape[0] > x.shape[1] + 1;

@@ -7,6 +7,7 @@ import { fail, freed, tellingOf } from "./aten.ts";
 import { type DType, dtypeBytes, dtypeCode, isFloating } from "./dtype.ts";
 import { openedLibtorch } from "./library.ts";
 import { callsThird, LOADED, loaderAddress } from "./arm_calls.ts";
+import { pagesOfFile, pagesOfProcess } from "./machine_code.ts";
 import { Num } from "./scalar.ts";
 import { tape } from "./tape.ts";
 import { describe, Tensor } from "./tensor.ts";
@@ -125,8 +126,8 @@ export function guardedCall(schema: Schema): Call | null {
   return target === 0n ? null : compile(schema, words, target);
 }
 
-/** On x86-64 the first integer register holds the place of the result. */
-const INTEGERS = 5, FLOATS = 8;
+/** On x86-64 the first of six integer registers holds the place of the result, and one argument more lies on the stack. */
+const REGISTERS = 5, INTEGERS = REGISTERS + 1, FLOATS = 8;
 
 interface Word {
   readonly argument: Argument;
@@ -152,6 +153,8 @@ function wordsOf({ args, returns }: Schema): Word[] | null {
   }
   const integers = words.reduce((sum, word) => sum + word.integers, 0);
   const floats = words.filter(({ float }) => float).length;
+  const last = words.findLast((word) => word.integers > 0);
+  if (integers > REGISTERS && last?.integers !== 1) return null; // no register has one half of a list, and the stack the other
   return integers <= INTEGERS && floats <= FLOATS ? words : null;
 }
 
@@ -167,6 +170,21 @@ const CODE = new RegExp(
 );
 
 export const handsOn = (code: string): boolean => CODE.test(code);
+
+/**
+ * An op finds its seventh integer at the end of the stack. There lies the room that the verb has made for itself and does
+ * not use before the call: this takes the number there from the object and jumps to the op. It has no frame, so what the
+ * op throws passes it by.
+ */
+const STACKED = LOADED.integers + REGISTERS;
+export const STACKER = Uint8Array.of(
+  ...[0x48, 0x8b, 0x47, 8 * STACKED], // mov STACKED(%rdi), %rax
+  ...[0x48, 0x89, 0x44, 0x24, 8], // mov %rax, 8(%rsp)
+  ...[0xff, 0x67, 8 * LOADED.target], // jmp *target(%rdi)
+);
+let stacker: bigint | null = null;
+/** Its address; null where this machine gives no memory that can be executed. */
+const stackerAddress = () => stacker ??= pagesOfProcess(STACKER) ?? pagesOfFile(STACKER);
 
 let known: boolean | undefined;
 
@@ -200,10 +218,20 @@ function loaded(pattern: string, target: bigint): Verb {
   };
 }
 
+/** The last integer goes through the object, and the others with the floats through registers. */
+function stacked(pattern: string, target: bigint): Verb {
+  const at = pattern.lastIndexOf("w"), call = bound(pattern.slice(0, at) + pattern.slice(at + 1));
+  return (first, ...words) => {
+    object[LOADED.target] = target;
+    object[STACKED] = words[at] as bigint;
+    return call(first, ...words.toSpliced(at, 1));
+  };
+}
+
 let verbs: Map<string, Verb> | undefined;
 
 function bound(pattern: string): Verb {
-  verbs ??= bind(Array.from({ length: INTEGERS + 1 }, (_, i) => "w".repeat(i)));
+  verbs ??= bind(Array.from({ length: REGISTERS + 1 }, (_, i) => "w".repeat(i)));
   if (!verbs.has(pattern)) verbs.set(pattern, bind([pattern]).get(pattern)!);
   return verbs.get(pattern)!;
 }
@@ -327,14 +355,17 @@ const runtime = {
   dtypeCode: (name: Parameters<typeof dtypeCode>[0]) => BigInt(dtypeCode(name)),
 };
 
-function compile(schema: Schema, words: readonly Word[], target: bigint): Call {
+function compile(schema: Schema, words: readonly Word[], target: bigint): Call | null {
+  const pattern = words.map(({ integers, float }) => float ? "d" : "w".repeat(integers)).join("");
+  const full = !LOADS && pattern.replaceAll("d", "").length > REGISTERS;
+  const through = full ? stackerAddress() : loader ?? target;
+  if (through === null) return null;
   // The verb calls the third of the class's functions.
   const functions = new BigUint64Array(new ArrayBuffer(24));
-  functions[2] = loader ?? target;
+  functions[2] = through;
   tables.push(functions);
   const table = Deno.UnsafePointer.value(Deno.UnsafePointer.of(functions));
-  const pattern = words.map(({ integers, float }) => float ? "d" : "w".repeat(integers)).join("");
-  const call = LOADS ? loaded(pattern, target) : bound(pattern);
+  const call = LOADS ? loaded(pattern, target) : full ? stacked(pattern, target) : bound(pattern);
   const names = Object.keys(runtime);
   const make = new Function(...names, "call", "table", "schema", source(schema, words));
   return make(...Object.values(runtime), call, table, schema);

@@ -2,20 +2,21 @@
 import { add, constant, onEachDevice, sub, tensor } from "../../ffi/make.ts";
 import {
   div,
-  gather,
+  eq,
   logSigmoid,
   mean,
   mul,
   multilabelMarginLoss,
   ne,
   neg,
-  relu,
   reshape,
   sum,
   sumDim,
   toDtype,
+  where,
 } from "../../ffi/ops.ts";
-import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { callOf } from "../../ffi/operators.ts";
+import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { classNumbers, type ClassWeights } from "./class_losses.ts";
 import { sharesOfClasses } from "./cross_entropy.ts";
@@ -32,6 +33,9 @@ interface MarginOptions {
   readonly weights: ClassWeights | null;
 }
 
+const MULTI_MARGIN =
+  "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor";
+
 /** max(0, margin - score of the label + score of another)^p over the other classes; torch's mean is over samples. */
 export function multiMargin(facts: Facts, { p, margin, ignored, weights }: MarginOptions): Loss {
   return {
@@ -42,25 +46,25 @@ export function multiMargin(facts: Facts, { p, margin, ignored, weights }: Margi
     ignored,
     apply(output, target) {
       if (isSoft(target)) throw sharesOfClasses("multi_margin");
-      const labels = target.dtype === "i64" ? target : toDtype(target, "i64");
-      const valid = ne(labels, constant(ignored, "i64", labels.device));
-      const scores = output.dtype === "f32" ? output : toDtype(output, "f32");
-      const each = mul(hinges(scores, onlyValid(labels, valid), p, margin), toDtype(valid, "f32"));
-      const weighed = weights ? mul(each, weights.each(labels)) : each;
-      return meanOverValid(sum(weighed), valid);
+      const labels = target.dtype === "i64" ? target : toDtype(target, "i64"), { device } = labels;
+      const valid = ne(labels, constant(ignored, "i64", device));
+      const scores = output.dtype === "f32" ? output : toDtype(output, "f32"),
+        [count, classes] = scores.shape;
+      // The loss and gradient of a sample that doesn't count are 0: its class is above all others.
+      const settled = where(reshape(valid, [-1, 1]), scores, above(classes, device));
+      const weight = weights && weights.of(classes, device);
+      const all = callOf(MULTI_MARGIN)(settled, onlyValid(labels, valid), p, margin, weight, MEAN) as Tensor;
+      return mul(all, meanOverValid(constant(count, "f32", device), valid)); // by 1 where all count, which keeps the bits
     },
     validCount: (target) =>
       scope(() => Number(sum(ne(target, constant(ignored, target.dtype, target.device))).itemBigInt())),
   };
 }
 
-/** One number a sample. libtorch's own op takes more numbers than a call from here can pass. */
-function hinges(output: Tensor, labels: Tensor, p: number, margin: number): Tensor {
-  const { device, dtype } = output, count = output.shape[1], index = reshape(labels, [-1, 1]);
-  const least = sub(constant(margin, dtype, device), gather(output, 1, index));
-  const above = relu(add(least, output)), each = p === 2 ? mul(above, above) : above;
-  const others = ne(index, reshape(classNumbers(count, device), [1, count]));
-  return div(sumDim(mul(each, toDtype(others, dtype)), [1]), constant(count, dtype, device));
+/** The first class of a row. */
+function above(classes: number, device: Device): Tensor {
+  const first = eq(reshape(classNumbers(classes, device), [1, classes]), constant(0, "i64", device));
+  return where(first, constant(Infinity, "f32", device), constant(0, "f32", device));
 }
 
 /** A sample's targets are the numbers of its classes, and -1 behind them. */

@@ -1,7 +1,8 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { op } from "../../core/models/user/op.ts";
 import { backward, gradSlotOf, requireGrad, takeGrad } from "../../ffi/autograd.ts";
-import { composed } from "../../ffi/composed.ts";
+import { COMPOSED, composed } from "../../ffi/composed.ts";
+import { operator } from "../../ffi/operators.ts";
 import { numberOf } from "../../ffi/scalar.ts";
 import { add, tensor, toNumbers } from "../../ffi/make.ts";
 import { mul, randn, sum } from "../../ffi/ops.ts";
@@ -63,6 +64,24 @@ Deno.test("what is composed of ops with tensors has the values and gradients of 
     own.flat().forEach((value, i) =>
       assertAlmostEquals(ours.flat()[i], value, 2e-5 * Math.max(1, Math.abs(value)), name)
     );
+  }
+});
+
+Deno.test("the loss of margins is composed for a machine that can't call it, in each reduction", {
+  sanitizeResources: false, // memory for code stays open
+}, () => {
+  manualSeed(0n);
+  const inputs = [scope(() => [...toNumbers(randn([5, 4]))])],
+    target = tensor(BigInt64Array.of(3n, 0n, 1n, 1n, 2n));
+  const weight = tensor([0.5, 2, 1, 3]);
+  for (const reduction of [0, 1, 2]) {
+    for (const [p, margin, each] of [[1, 1, null], [2, 0.7, weight]] as const) {
+      const given = (x: Tensor) => [x, target, numberOf(p), numberOf(margin), each, reduction];
+      const [own, ours] = [operator("aten::multi_margin_loss", "")!.call!, COMPOSED.multi_margin_loss].map((
+        call,
+      ) => worth((x) => call(...given(x)) as Tensor, inputs, [[5, 4]]).flat());
+      own.forEach((value, i) => assertAlmostEquals(ours[i], value, 2e-6 * Math.max(1, Math.abs(value))));
+    }
   }
 });
 

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { operator, schemaText } from "../../ffi/operators.ts";
 import { NativeError, UseAfterFree } from "../../ffi/errors.ts";
 import { callsThird, LOADER } from "../../ffi/arm_calls.ts";
-import { callSymbol, guardedCall, handsOn } from "../../ffi/scalar_calls.ts";
+import { callSymbol, guardedCall, handsOn, STACKER } from "../../ffi/scalar_calls.ts";
 import { tensor, toNumbers } from "../../ffi/make.ts";
 import { toDtype } from "../../ffi/ops.ts";
 import { Num } from "../../ffi/scalar.ts";
@@ -36,6 +36,7 @@ const call = (name: string, overload: string, ...args: unknown[]): Tensor => {
 };
 const float = (value: number) => new Num(value, "float"), int = (value: number) => new Num(value, "int");
 call("histc", "", tensor([1]));
+operator("aten::multi_margin_loss", "");
 
 Deno.test("the linker's name of each op with a number is made from its schema", () => {
   const names = schemas.map((schema) => callSymbol(schema)).filter((name) => name !== null);
@@ -112,6 +113,24 @@ Deno.test({
       assertThrows(() => call("clamp", "", x, float(0), null), UseAfterFree);
     });
   },
+});
+
+Deno.test("a seventh integer of x86-64 lies on the stack, and no half of a list", () => {
+  scope(() => {
+    const x = tensor([0.5, 0.25, 1], [1, 3]), label = tensor(BigInt64Array.of(2n));
+    const losses = [0, 2].map((reduction) =>
+      call("multi_margin_loss", "", x, label, int(1), int(1), null, reduction)
+    );
+    assertEquals(losses.map(({ shape }) => shape), [[1], []]);
+    assertEquals(losses.map((loss) => loss.item()), [0.25, 0.25]);
+    assertThrows(
+      () => call("multi_margin_loss", "", x, tensor(BigInt64Array.of(3n)), int(1), int(1), null, 1),
+      NativeError,
+    );
+  });
+  const { text } = schemas.find(({ name, overload }) => name === "scatter" && overload === "value_reduce")!;
+  assertEquals([callSymbol(parseSchema(text)) === null, guardedCall(parseSchema(text))], [false, null], text);
+  assertEquals(STACKER.toHex(), "488b473848894424" + "08ff6708"); // mov 56(%rdi),%rax; mov %rax,8(%rsp); jmp *8(%rdi)
 });
 
 /** How the verb begins in the wheels of 2.10 to 2.15, up to its call. */
