@@ -20,6 +20,7 @@ import { radam } from "./optimizers/radam.ts";
 import { rmsprop } from "./optimizers/rmsprop.ts";
 import { rprop } from "./optimizers/rprop.ts";
 import { scheduleFree } from "./optimizers/schedule_free.ts";
+import { shampoo } from "./optimizers/shampoo.ts";
 import { soap } from "./optimizers/soap.ts";
 import { sgd } from "./optimizers/sgd.ts";
 import { unfusedAdam } from "./optimizers/unfused_adam.ts";
@@ -34,6 +35,7 @@ const OPTIMIZERS: { readonly [T in OptimizerSettings["type"]]: OptimizerKind<T> 
   schedule_free: scheduleFree,
   prodigy,
   soap,
+  shampoo,
   adadelta,
   adafactor,
   adagrad,

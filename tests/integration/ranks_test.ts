@@ -76,6 +76,27 @@ Deno.test("LBFGS evaluates on 2 ranks as on one: the first losses, and with --de
     assertEquals(pairs(tensors(cwd, "world-one"), tensors(cwd, "world-two")), []);
   }));
 
+Deno.test("SOAP and Shampoo have on 2 ranks the bits of one, their matrices too", () =>
+  inTemp(async (cwd) => {
+    const mpi = openMpi(), own = (text: string) => `--set=training.optimizer.${text}`;
+    const flags = [
+      ...GPT,
+      "--deterministic=world",
+      "--max-steps=3",
+      "--compile=off",
+      own("precondition_frequency=2"),
+    ];
+    for (const more of [["soap"], ["shampoo", own("max_precond_dim=24"), "--momentum=0.5"]]) {
+      const [type, ...rest] = more, run = [...flags, ...rest, `--optimizer=${type}`];
+      await trained(cwd, `${type}-one`, 1, run, { mpi });
+      await trained(cwd, `${type}-two`, 2, run, { mpi });
+      assertEquals(numbers(cwd, `${type}-two`), numbers(cwd, `${type}-one`));
+      const state = tensors(cwd, `${type}-one`);
+      assert([...state.keys()].some((at) => /GG_1|inv_factor_matrices_1/.test(at)), [...state.keys()].join());
+      assertEquals(pairs(state, tensors(cwd, `${type}-two`)), []);
+    }
+  }));
+
 Deno.test("batch norm over all ranks: resnet18 on 2 ranks has the first gradient of one rank with the whole batch", () =>
   inTemp(async (cwd) => {
     const mpi = openMpi();

@@ -28,6 +28,10 @@ export const OPTIMIZER_READS = {
     ] as const,
   ],
   soap: [...BETAS, "shampoo_beta", "precondition_frequency", "max_precond_dim", "normalize_grads"],
+  shampoo: [
+    ...BETAS,
+    ...["momentum", "nesterov", "shampoo_beta", "precondition_frequency", "max_precond_dim"] as const,
+  ],
   adadelta: ["weight_decay", "rho", "eps", "maximize"],
   adafactor: ["weight_decay", "beta2_decay", "eps1", "eps2", "d", "maximize"],
   adagrad: ["weight_decay", "lr_decay", "initial_accumulator_value", "eps", "maximize"],
@@ -66,6 +70,7 @@ export const OPTIMIZER_DEFAULTS: { readonly [T in OptimizerName]?: Readonly<Reco
   lbfgs: { learning_rate: 1 },
   prodigy: { learning_rate: 1, weight_decay: 0 },
   soap: { learning_rate: 0.003, beta1: 0.95, beta2: 0.95 },
+  shampoo: { learning_rate: 0.001, momentum: 0, max_precond_dim: 1024 },
 };
 
 const OPTIMIZER_NAMES = Object.keys(OPTIMIZER_READS) as OptimizerName[];
@@ -107,6 +112,7 @@ export const optimizer = {
       adamw_torch_fused: "adamw",
       schedule_free_adamw: "schedule_free",
       LBFGS: "lbfgs",
+      distributed_shampoo: "shampoo",
     },
     unlike: NOT_HERE,
     orFile: { regex: /\.(ts|mts|js|mjs)$/i, says: "a TypeScript file" },
@@ -119,6 +125,7 @@ export const optimizer = {
       muon: "makes the update of hidden matrices orthogonal; all other parameters have adamw",
       prodigy: "Adam that finds its rate by itself: lr scales it, and stays 1",
       soap: "Adam in the eigenbases of Shampoo's matrices, for each dimension of a parameter",
+      shampoo: "gradients times roots of their products' matrices, with the length of Adam's step",
       schedule_free: "AdamW that evaluates a mean of its weights, with --scheduler constant",
     },
     help: "how weights are updated; or a TypeScript file with an update of your own",
@@ -140,7 +147,7 @@ export const optimizer = {
     common: true,
     aliases: ["training.weight_decay"],
     help:
-      `decoupled for adamw, lamb, lion, muon, schedule_free, soap, prodigy and adafactor, added to the gradient for others (${
+      `decoupled for adamw, lamb, lion, muon, schedule_free, soap, shampoo, prodigy and adafactor, added to the gradient for others (${
         readers("weight_decay")
       })${ownDefaults("weight_decay")}`,
   }),
@@ -279,11 +286,13 @@ export const optimizer = {
   }),
   precondition_frequency: int(10, {
     ...{ min: 1, max: 1e9 },
-    help: `steps from one turn of the eigenbases to the next (${readers("precondition_frequency")})`,
+    help: `steps from one eigendecomposition to the next (${readers("precondition_frequency")})`,
   }),
   max_precond_dim: int(10_000, {
     ...{ min: 1, max: 1e9 },
-    help: `longest dimension that has a matrix (${readers("max_precond_dim")})`,
+    help: `longest dimension that has a matrix; shampoo cuts longer ones into blocks (${
+      readers("max_precond_dim")
+    })${ownDefaults("max_precond_dim")}`,
   }),
   normalize_grads: bool(false, {
     help: `each update has a mean square of 1 (${readers("normalize_grads")})`,

@@ -4,6 +4,11 @@ import { scalar } from "../../../ffi/make.ts";
 import { fusedSgd_, fusedSgdByTensor_ } from "../../../ffi/ops.ts";
 import { type OptimizerKind, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
 
+export const withoutMomentum = (nesterov: boolean, momentum: number): string | null =>
+  nesterov && momentum === 0
+    ? "--nesterov and --momentum 0: there is no momentum to look ahead with, so give one above 0"
+    : null;
+
 export const sgd: OptimizerKind<"sgd"> = {
   traits: {
     slots: ["momentum_buffer"],
@@ -16,9 +21,7 @@ export const sgd: OptimizerKind<"sgd"> = {
     refuses: ({ optimizer: { nesterov, momentum, dampening } }) =>
       nesterov && dampening > 0
         ? `dampening=${dampening} and --nesterov: its velocity is not dampened, so leave one of them out`
-        : nesterov && momentum === 0
-        ? "--nesterov and --momentum 0: there is no momentum to look ahead with, so give one above 0"
-        : null,
+        : withoutMomentum(nesterov, momentum),
   },
   open(s, arena) {
     const { parameters, gradients } = arena;

@@ -1,36 +1,29 @@
 // SOAP (Vyas et al. 2024): Adam in the eigenbases of Shampoo's matrices. Each dimension of a parameter has a matrix of its gradients'
 // products (GG) and an orthogonal one that turns towards that one's eigenvectors (Q); the moments are those of turned gradients.
 import { noGrad } from "../../../ffi/autograd.ts";
-import { add, constant, longLivedZeros, scalar, zeros } from "../../../ffi/make.ts";
+import { add, longLivedZeros, scalar, zeros } from "../../../ffi/make.ts";
 import {
-  allTrue,
   asStrided,
   clone,
   copy_,
   div,
   flip,
   indexSelect,
-  isfinite,
-  lerp_,
   linalgEigh,
   linalgQr,
   mean,
   mm,
   mul_,
-  permute,
   sort,
   sqrt,
   square,
   t,
-  tensordot,
 } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { descend_, numbersOn } from "./elementwise.ts";
 import type { Arena } from "../arena.ts";
+import { DIMENSIONS, isFinite, Kronecker } from "./kronecker.ts";
 import { type OptimizerKind, slotsOf, zerosAs } from "./optimizer.ts";
-
-/** A video's convolution has so many dimensions. */
-const DIMENSIONS = [0, 1, 2, 3, 4];
 
 export const soap: OptimizerKind<"soap"> = {
   traits: {
@@ -105,59 +98,38 @@ export const soap: OptimizerKind<"soap"> = {
   },
 };
 
-/** The matrices of all parameters, dimension by dimension; one that has none has a tensor without elements. */
-class Bases {
-  readonly #matrices: readonly { readonly products: readonly Tensor[]; readonly bases: readonly Tensor[] }[];
-  readonly #fresh: Tensor;
-
+/** The matrices of all parameters, dimension by dimension. */
+class Bases extends Kronecker {
   constructor({ parameters, flat: { device } }: Arena, longest: number, beta: number) {
     const nothing = keep(zeros([0], { device }));
     const used = Math.max(0, ...parameters.map(({ shape }) => turns(shape) ? shape.length : 0));
     const has = ({ shape }: Tensor, k: number) => turns(shape) && k < shape.length && shape[k] <= longest;
-    this.#fresh = constant(1 - beta, "f32", device);
-    this.#matrices = DIMENSIONS.slice(0, used).map((k) => {
+    const factors = DIMENSIONS.slice(0, used).map((k) => {
       const slot = () =>
         parameters.map((p) =>
           has(p, k) ? keep(longLivedZeros([p.shape[k], p.shape[k]], { device })) : nothing
         );
       // LAPACK's columns lie one behind the other, and products of such matrices have other last bits.
-      return { products: slot(), bases: slot().map((m) => m === nothing ? m : keep(t(m))) };
+      return { products: slot(), made: slot().map((m) => m === nothing ? m : keep(t(m))) };
     });
+    super(factors, beta, device);
   }
 
   /** GG_0, Q_0, GG_1, ... */
   get slots(): readonly (readonly Tensor[])[] {
-    return this.#matrices.flatMap(({ products, bases }) => [products, bases]);
-  }
-
-  /** Each dimension of `x`, which is of parameter `i`, in turn is multiplied by its basis, or by the transpose. */
-  turned(x: Tensor, i: number, back = false): Tensor {
-    const { shape } = x;
-    if (!turns(shape)) return x;
-    return this.#matrices.slice(0, shape.length).reduce((now, { bases: { [i]: basis } }) => {
-      if (basis.numel === 0) return permute(now, [...shape.keys()].map((d) => (d + 1) % shape.length));
-      return tensordot(now, basis, [0], [back ? 1 : 0]);
-    }, x);
-  }
-
-  add(g: Tensor, i: number): void {
-    this.#matrices.forEach(({ products: { [i]: m } }, k) => {
-      if (m.numel === 0) return;
-      const others = [...g.shape.keys()].filter((d) => d !== k);
-      lerp_(m, tensordot(g, g, others, others), this.#fresh);
-    });
+    return this.factors.flatMap(({ products, made }) => [products, made]);
   }
 
   begin(g: Tensor, i: number): void {
     this.add(g, i);
-    for (const { products: { [i]: m }, bases: { [i]: basis } } of this.#matrices) {
+    for (const { products: { [i]: m }, made: { [i]: basis } } of this.factors) {
       if (m.numel > 0) copy_(basis, isFinite(m) ? eigenvectors(m) : m); // the loss tells of what is not finite
     }
   }
 
   /** A step of orthogonal iteration; gives the second moments in the new order of directions. */
   turn(i: number, squares: Tensor): Tensor {
-    return this.#matrices.reduce((moved, { products: { [i]: m }, bases: { [i]: basis } }, k) => {
+    return this.factors.reduce((moved, { products: { [i]: m }, made: { [i]: basis } }, k) => {
       if (m.numel === 0) return moved;
       const [, order] = sort(diagonal(mm(mm(t(basis), m), basis)), 0, true);
       copy_(basis, linalgQr(mm(m, indexSelect(basis, 1, order)))[0]);
@@ -179,5 +151,3 @@ function eigenvectors(m: Tensor): Tensor {
   copy_(on, add(on, scalar(TINY, "f32", m.device)));
   return flip(linalgEigh(raised)[1], [1]);
 }
-
-const isFinite = (m: Tensor): boolean => allTrue(isfinite(m)).item() === 1;

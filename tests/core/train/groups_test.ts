@@ -143,7 +143,7 @@ Deno.test(
       [
         "",
         ["norms: momentum=0.5"],
-        /--optimizer adamw does not read it \(sgd, rmsprop do\)\. With adamw a group has lr, /,
+        /--optimizer adamw does not read it \(sgd, shampoo, rmsprop do\)\. With adamw a group has lr, /,
       ],
       ["", ["norms: lr=0"], /what should not be trained is frozen with --freeze\.$/],
       [

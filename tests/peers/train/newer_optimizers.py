@@ -177,7 +177,60 @@ class Soap(torch.optim.Optimizer):
             state["exp_avg"] = self.turn(state["exp_avg"], state["Q"], 0)
 
 
+class Shampoo(torch.optim.Optimizer):
+    """facebookresearch/optimizers, distributed_shampoo of 2026 with AdamPreconditionerConfig, without merged dimensions."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, momentum=0, nesterov=False, shampoo_beta=None, precondition_frequency=10, max_precond_dim=1024):
+        beta = betas[1] if shampoo_beta is None else shampoo_beta
+        super().__init__(params, dict(lr=lr, betas=betas, beta=beta, eps=eps, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, every=precondition_frequency, longest=max_precond_dim))
+
+    @staticmethod
+    def blocks(x, longest):
+        parts = [x]
+        for dim in range(x.dim()):
+            parts = [piece for part in parts for piece in part.split(longest, dim)]
+        return parts
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            group["step"] = group.get("step", 0) + 1
+            for p in group["params"]:
+                blocks = [self.blocks(x, group["longest"]) for x in (p, p.grad)]
+                for i, (part, g) in enumerate(zip(*blocks)):
+                    self.step_of(part, g, self.state[p].setdefault(i, {}), group)
+
+    def step_of(self, p, g, state, group):
+        step, (beta1, beta2), beta, eps = group["step"], group["betas"], group["beta"], group["eps"]
+        if not state:
+            state.update(mean=torch.zeros_like(g), square=torch.zeros_like(g), buffer=torch.zeros_like(g))
+            state.update(products=[torch.zeros(n, n) for n in g.shape], roots=[None for _ in g.shape])
+        for k, m in enumerate(state["products"]):
+            others = [d for d in range(g.dim()) if d != k]
+            m.lerp_(torch.tensordot(g, g, dims=[others, others]), 1 - beta)
+            if step % group["every"] == 0:
+                values, vectors = torch.linalg.eigh(m / torch.tensor(1 - beta**step))
+                values = values - values[0].clamp(max=0) + eps
+                state["roots"][k] = vectors * values ** torch.tensor(-1 / (2 * g.dim())) @ vectors.T
+        state["mean"].lerp_(g, 1 - beta1)
+        state["square"].mul_(beta2).add_(g.square(), alpha=1 - beta2)
+        even = state["mean"] / torch.tensor(1 - beta1**step)
+        way = adam = even / (torch.sqrt(state["square"] / torch.tensor(1 - beta2**step)) + eps)
+        if step >= group["every"]:
+            way = even
+            for root in state["roots"]:
+                way = torch.tensordot(way, root, dims=[[0], [0]])
+            way = way * (adam.square().sum().sqrt() / (way.square().sum().sqrt() + 1e-16))
+        way = way.add(p, alpha=group["weight_decay"])
+        if group["momentum"] != 0:
+            state["buffer"].mul_(group["momentum"]).add_(way)
+            way = way.add(state["buffer"], alpha=group["momentum"]) if group["nesterov"] else state["buffer"]
+        p.add_(way, alpha=-group["lr"])
+
+
 def made(case, model):
+    if case["type"] == "shampoo":
+        return [Shampoo(model.parameters(), **case["options"])]
     options = case["options"]
     if case["type"] == "prodigy":
         return [Prodigy(model.parameters(), **options)]

@@ -96,7 +96,9 @@ for (const type of optimizersThat(({ moves }) => moves === true)) {
     const decay = 0.02, reads = OPTIMIZER_READS[type as keyof typeof OPTIMIZER_READS] as readonly string[];
     const taken = (momentum: number, share: number, moves: boolean) => {
       manualSeed(1n);
-      const names = ["momentum", "muon_momentum", "beta1"].filter((name) => reads.includes(name));
+      const has = (name: string) => reads.includes(name);
+      // Where there are betas, torch's schedules move those.
+      const names = ["muon_momentum", has("beta1") ? "beta1" : "momentum"].filter(has);
       const flags = [...names.map((name) => `${name}=${momentum}`), `weight_decay=${decay * share}`]
         .flatMap((text) => ["--set", `training.optimizer.${text}`]);
       const model = mlp({ inputs: 7, hidden: 9, layers: 3, outputs: 1 });

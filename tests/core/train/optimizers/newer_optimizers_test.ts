@@ -1,4 +1,4 @@
-// Muon against torch.optim's; Lion, schedule-free AdamW, Prodigy and SOAP against what their authors published, in live Python.
+// Muon against torch.optim's; Lion, schedule-free AdamW, Prodigy, SOAP and Shampoo against what their authors published, in live Python.
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
 import { gpt } from "../../../../core/models/zoo/gpt.ts";
@@ -56,6 +56,18 @@ const CASES: readonly Case[] = [
     type: "soap",
     options: { ...DECAY, precondition_frequency: 4, max_precond_dim: 10, normalize_grads: true },
   },
+  { type: "shampoo", options: { ...DECAY, precondition_frequency: 3 } },
+  {
+    type: "shampoo",
+    options: {
+      ...{ ...DECAY, precondition_frequency: 2, max_precond_dim: 10, momentum: 0.5, betas: [0, 0.99] },
+      shampoo_beta: 0.9,
+    },
+  },
+  {
+    type: "shampoo",
+    options: { ...DECAY, precondition_frequency: 5, momentum: 0.9, nesterov: true, max_precond_dim: 30 },
+  },
 ];
 const SHAPES = [[16, 16], [8, 40], [40, 8]];
 
@@ -91,7 +103,7 @@ CASES.forEach((one, i) => {
       losses.forEach((loss, step) =>
         assertAlmostEquals(loss, theirs.trained[i].losses[step], 1e-5, `step ${step}`)
       );
-      const exact = type === "prodigy" || type === "soap"; // their steps follow from the last bits of sums
+      const exact = ["prodigy", "soap", "shampoo"].includes(type); // their steps follow from the last bits of sums
       if (exact) assertEquals(losses, theirs.trained[i].losses);
       // A sign of nearly nothing may be another one.
       if (type !== "lion") near(rig.arena.parameters, theirs.trained[i].weights, exact ? 0 : 2e-6, type);
@@ -149,6 +161,13 @@ Deno.test("schedule-free averages refuse a schedule, averages beside them, and n
   refuseOptimizer(settings("--optimizer", "schedule_free", "--scheduler", "constant"));
 });
 
+Deno.test("shampoo refuses to look ahead without momentum", () => {
+  const of = (...flags: string[]) =>
+    refuseOptimizer(settings("--optimizer", "shampoo", "--nesterov", ...flags));
+  assertThrows(() => of(), UserError, "--momentum 0");
+  of("--momentum", "0.9");
+});
+
 Deno.test(
   "runs with them go on with the same bits after any number of stops, averages too",
   inFolder(async (folder) => {
@@ -162,6 +181,9 @@ Deno.test(
         type,
         "--scheduler",
         type === "schedule_free" ? "constant" : "sgdr",
+        ...["precondition_frequency=2", "max_precond_dim=10"].flatMap((
+          set,
+        ) => ["--set", `training.optimizer.${set}`]),
       ];
       const go = (name: string, more: string[], resume: string | null = null) =>
         trained(`${folder}/${type}-${name}`, [...own, ...more], resume);

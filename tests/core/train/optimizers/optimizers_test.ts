@@ -147,7 +147,7 @@ for (const [i, one] of CASES.entries()) {
 
 Deno.test("all optimizers that torch.optim has too are compared with it", () => {
   const compared = new Set(CASES.map(({ type }) => type.toLowerCase()));
-  const ofOthers = ["lamb", "lion", "muon", "prodigy", "schedule_free", "soap"]; // newer_optimizers_test.ts
+  const ofOthers = ["lamb", "lion", "muon", "prodigy", "schedule_free", "shampoo", "soap"]; // newer_optimizers_test.ts
   assertEquals([...compared, ...ofOthers].sort(), optimizersThat(() => true).sort());
 });
 

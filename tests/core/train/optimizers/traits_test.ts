@@ -31,7 +31,7 @@ for (const type of optimizersThat(() => true)) {
     assertEquals(traits.perElement, traits.shardable === true, "a part of a bucket has parts of parameters");
     const bytes = new Set([...made.slots.values()].flat()).values().reduce((sum, t) => sum + t.byteLength, 0);
     const each = traits.bytesPerWeight(chosen) - (made.averages ? 4 : 0);
-    if (!["muon", "adafactor", "soap"].includes(type)) {
+    if (!["muon", "adafactor", "soap", "shampoo"].includes(type)) {
       const found = 4 * bytes / arena.flat.byteLength; // which has gaps
       assert(Math.abs(found - each) < 0.03 * each, `${found}, ${each}`);
     }
@@ -117,7 +117,7 @@ Deno.test("state that a setting asks for is counted, and what machine code can't
 Deno.test("an optimizer's name decides nothing outside its folder", () => {
   const named = sourceFiles("core/train").filter((file) =>
     !file.startsWith("core/train/optimizers/") &&
-    /"(lamb|lion|muon|schedule_free|prodigy|soap|ada\w+|asgd|[nr]adam|rmsprop|rprop)"/.test(
+    /"(lamb|lion|muon|schedule_free|prodigy|soap|shampoo|ada\w+|asgd|[nr]adam|rmsprop|rprop)"/.test(
       Deno.readTextFileSync(file),
     )
   );

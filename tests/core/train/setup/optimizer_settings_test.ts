@@ -51,7 +51,7 @@ Deno.test("the help of a setting names the optimizers that read it, or those tha
   assertMatch(helpOf("beta1"), /\(all but sgd, adadelta,.* and rprop\)/);
   assertMatch(helpOf("weight_decay"), /\(all but lbfgs .*rprop\), 0 for .*prodigy/);
   assertMatch(helpOf("amsgrad"), /\(adamw and adam\)$/);
-  assertMatch(helpOf("nesterov"), /\(sgd\)$/);
+  assertMatch(helpOf("nesterov"), /\(sgd and shampoo\)$/);
   assertMatch(helpOf("lion_beta2"), /\(lion\)$/);
   assertMatch(
     findSetting("training.scheduler.min_lr")!.setting.help,
