@@ -12,6 +12,9 @@ export interface AdamWay {
   readonly squares: "new" | "old" | "neither";
 }
 
+/** By an optimizer's trait. */
+export const hasExactLoop = (compiled: string | null): boolean => compiled === "adam";
+
 /** All that are known; the ways of a libtorch's two loops are among them. */
 export const ADAM_WAYS: readonly AdamWay[] = [true, false].flatMap((mean) =>
   (["new", "old", "neither"] as const).flatMap((squares) =>

@@ -6,7 +6,6 @@ import { noGrad } from "../../ffi/autograd.ts";
 import { loadCode } from "../../ffi/machine_code.ts";
 import { type Isa, machineIsa } from "../../ffi/machine.ts";
 import { borrowBytes, readBytes, scalar, tensor, zeros } from "../../ffi/make.ts";
-import { fusedAdam_, fusedAdamW_ } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { uniform } from "../base/random.ts";
 import {
@@ -15,11 +14,13 @@ import {
   type AdamWay,
   beginAdam,
   exactAdamKernel,
+  hasExactLoop,
 } from "../compile/exact_update.ts";
 import type { UpdateSettings } from "../compile/update.ts";
 import { printCode } from "../compile/x86/print.ts";
 import type { Arena } from "./arena.ts";
 import { traitsOf } from "./optimizers.ts";
+import { fusedAdamOf } from "./optimizers/adam.ts";
 import type { GroupPart, Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
 
 /** The update of more weights takes its time in memory; that of fewer than these is over before another thread has begun. */
@@ -56,7 +57,7 @@ export function exactUpdate(optimizer: Optimizer, settings: OptimizerSettings, a
 
 /** libtorch's loop goes the other way round where the mean moves by half of the distance, or more. */
 const isPlain = ({ settings, optimizer: { state, advance } }: GroupPart): boolean =>
-  traitsOf(settings).compiled === "adam" && state !== undefined && advance !== undefined &&
+  hasExactLoop(traitsOf(settings).compiled) && state !== undefined && advance !== undefined &&
   Math.fround(1 - settings.beta1) < 0.5;
 
 /** Parameters with their gradients, and where their state begins. */
@@ -119,7 +120,7 @@ const RATE = 0.1, STEP = 3, VECTORS = 480, RESTS = 24;
 
 const known = new Map<string, Ways | null>();
 
-function waysOfLibtorch(isa: Isa, type: string): Ways | null {
+function waysOfLibtorch(isa: Isa, type: OptimizerSettings["type"]): Ways | null {
   let found = known.get(type);
   if (found === undefined) {
     const [vectors, rest] = [false, true].map((rest) => ADAM_WAYS.find(agreesWithLibtorch(isa, type, rest)));
@@ -129,7 +130,11 @@ function waysOfLibtorch(isa: Isa, type: string): Ways | null {
 }
 
 /** Tells whether a way agrees in all numbers that are tried; with `rest` in those that fill no vector. */
-export function agreesWithLibtorch(isa: Isa, type: string, rest: boolean): (way: AdamWay) => boolean {
+export function agreesWithLibtorch(
+  isa: Isa,
+  type: OptimizerSettings["type"],
+  rest: boolean,
+): (way: AdamWay) => boolean {
   const settings = { ...TRIED, type }, lanes = isa === "avx512" ? 16 : 8;
   const lengths = rest ? Array<number>(RESTS).fill(lanes - 1) : [VECTORS];
   const updated = (update: (numbers: Tensor[][]) => void): string =>
@@ -140,7 +145,7 @@ export function agreesWithLibtorch(isa: Isa, type: string, rest: boolean): (way:
     });
   const right = updated(([weights, gradients, means, squares]) => {
     const { beta1, beta2, eps, weight_decay } = settings, steps = lengths.map(() => scalar(STEP));
-    const update = type === "adamw" ? fusedAdamW_ : fusedAdam_;
+    const [update] = fusedAdamOf(type);
     const numbers = [RATE, beta1, beta2, weight_decay, eps, false, false, null, null] as const;
     noGrad(() => update(weights, gradients, means, squares, [], steps, ...numbers));
   });

@@ -2,7 +2,7 @@
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { add, constant, fill_, scalar, sub, zeros } from "../../../ffi/make.ts";
 import { copy_, fusedAdam_, fusedAdamByTensor_, fusedAdamW_, fusedAdamWByTensor_ } from "../../../ffi/ops.ts";
-import { type OptimizerKind, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
+import { type OptimizerKind, type OptimizerSettings, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
 
 /** A step on the device counts up, unless a gradient was found that is not finite. */
 const countUp = (count: Tensor, found: Tensor | null): void =>
@@ -10,6 +10,10 @@ const countUp = (count: Tensor, found: Tensor | null): void =>
     const one = constant(1, "f32", count.device);
     copy_(count, add(count, found === null ? one : sub(one, found)));
   });
+
+/** libtorch's own, by the rate as a number and as a tensor. */
+export const fusedAdamOf = (type: OptimizerSettings["type"]) =>
+  type === "adamw" ? [fusedAdamW_, fusedAdamWByTensor_] as const : [fusedAdam_, fusedAdamByTensor_] as const;
 
 // One call over per-parameter views: the CPU kernel has a vector body and a scalar tail, so only views of
 // PyTorch's own lengths give the bits of torch.optim.AdamW(fused=True).
@@ -32,9 +36,7 @@ export const adam: OptimizerKind<"adamw" | "adam"> = {
     const views = state.map((slot) => arena.viewsOf(slot)), [first, second, largest = []] = views;
     const count = keep(zeros([], { device }));
     const counts = parameters.map(() => count);
-    const [update, updateByTensor] = s.type === "adamw"
-      ? [fusedAdamW_, fusedAdamWByTensor_]
-      : [fusedAdam_, fusedAdamByTensor_];
+    const [update, updateByTensor] = fusedAdamOf(s.type);
     const lists = [parameters, gradients, first, second, largest, counts] as const;
     const rest: [number, number, number, number, boolean, boolean, null] = //
       [beta1, beta2, decay, eps, amsgrad, maximize, null];

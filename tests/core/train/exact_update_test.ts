@@ -60,7 +60,7 @@ for (
 Deno.test("what is tried of libtorch's updates tells all ways of rounding apart", () => {
   if (isa === null) return;
   assertEquals(ADAM_WAYS.length, 12);
-  const agreeing = (type: string) =>
+  const agreeing = (type: "adam" | "adamw") =>
     [false, true].map((rest) => ADAM_WAYS.filter(agreesWithLibtorch(isa, type, rest)).length);
   assertEquals(agreeing("adam"), [1, 1]);
   assertEquals(agreeing("adamw"), [2, 2], "its gradient has no decay");
