@@ -1,7 +1,7 @@
 // An optimizer of the user's own: a TypeScript file whose update gives a parameter's next values, and those of what is kept of it.
 import { noGrad } from "../../../ffi/autograd.ts";
 import { tensor, toNumbers } from "../../../ffi/make.ts";
-import { allTrue, copy_, isfinite, narrow } from "../../../ffi/ops.ts";
+import { allTrue, clone, copy_, isfinite, narrow } from "../../../ffi/ops.ts";
 import { scope, Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { asMistake, describeValue, type UserFile, userFile } from "../../models/user/file.ts";
@@ -128,14 +128,10 @@ function checkedUpdate(path: string, { slots, update }: Made): Update {
     }
     const at = `${path}: update(...)${name === undefined ? "" : ` of ${name}`}`;
     const values = valuesIn(next, slots, at);
-    for (
-      const [what, to] of [
-        ["parameter", weights] as const,
-        ...slots.map((s, i) => [s, state[i]] as const),
-      ]
-    ) {
+    const places = [["parameter", weights] as const, ...slots.map((slot, i) => [slot, state[i]] as const)];
+    const kept = places.map(([what, to]) => {
       const value = values[what];
-      if (value === undefined || value === to) continue;
+      if (value === undefined || value === to) return null;
       if (!(value instanceof Tensor) || value.shape.join() !== to.shape.join()) {
         throw new UserError(
           "usage",
@@ -144,8 +140,9 @@ function checkedUpdate(path: string, { slots, update }: Made): Update {
           } as ${what}, which is a tensor of [${to.shape.join(", ")}]: return one of that shape.`,
         );
       }
-      copy_(to, value);
-    }
+      return places.some(([, own]) => own === value) ? clone(value) : value; // it may be written over first
+    });
+    kept.forEach((value, i) => value && copy_(places[i][1], value));
   };
 }
 

@@ -7,8 +7,9 @@ import { mlp } from "../../../../core/models/zoo/mlp.ts";
 import { refuseZero } from "../../../../core/train/gradients/zero.ts";
 import * as library from "../../../../mod.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
+import { toNumbers } from "../../../../ffi/make.ts";
 import { randn } from "../../../../ffi/ops.ts";
-import { keep } from "../../../../ffi/tensor.ts";
+import { keep, type Tensor } from "../../../../ffi/tensor.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { peer } from "../peer.ts";
 import { open, rig, rows, run, settings, weights } from "../rig.ts";
@@ -122,6 +123,32 @@ Deno.test(
         [...contents(path)].filter(([name]) => /param_groups.*\/(lr|weight_decay)$/.test(name));
       assertEquals(rates(last.path), rates(builtIn.path));
     }
+  }),
+);
+
+Deno.test(
+  "a slot may be given the parameter as it was, and another slot",
+  inFolder(async (folder) => {
+    const path = await written(
+      folder,
+      "before",
+      `export default ({ ops }) => ({
+        slots: ["latest", "before", "earlier"],
+        perElement: true,
+        update: ({ parameter, gradient, state, lr }) => ({
+          parameter: ops.sub(parameter, gradient, lr),
+          latest: gradient,
+          before: parameter,
+          earlier: state.latest,
+        }),
+      });`,
+    );
+    const { rig, batch } = made(["--optimizer", path]), numbers = (t: Tensor) => [...toNumbers(t)];
+    run(rig, [batch]);
+    const { slots } = rig.step.optimizer, [latest, before, earlier] = [...slots.values()].map(([t]) => t);
+    const weights = numbers(rig.arena.parameters[0]), gradient = numbers(latest);
+    run(rig, [batch]);
+    assertEquals([numbers(before), numbers(earlier)], [weights, gradient]);
   }),
 );
 
