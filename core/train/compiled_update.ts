@@ -1,7 +1,7 @@
 // --compile=fast: the optimizer's update of all parameters is one loop of machine code, or one for each part of a bucket
 // that this rank updates; on a GPU it is kernels of CUDA C.
 import { threads } from "../../ffi/context.ts";
-import { loadCode } from "../../ffi/machine_code.ts";
+import { loadCode, type MachineCode } from "../../ffi/machine_code.ts";
 import { timing } from "../../ffi/profile.ts";
 import { borrowBytes, fill_, zeros } from "../../ffi/make.ts";
 import { select } from "../../ffi/ops.ts";
@@ -15,9 +15,11 @@ import {
   UPDATE_LOOPS,
   UPDATE_NUMBERS,
   type UpdateLoop,
+  type WeightPiece,
 } from "../compile/update.ts";
-import { machineIsa } from "../../ffi/machine.ts";
+import { type Isa, machineIsa } from "../../ffi/machine.ts";
 import { printCode } from "../compile/x86/print.ts";
+import { compileOwn, type OwnLoop } from "./compiled_own_update.ts";
 import type { Choice } from "./compiler.ts";
 import { traitsOf } from "./optimizers.ts";
 import type { Arena } from "./arena.ts";
@@ -31,7 +33,7 @@ import type {
 
 /**
  * The same optimizer with another way of its step, while steps are compiled; itself where there is none. `refused` is told
- * why a GPU has no kernels for it.
+ * why, where that is not known by the optimizer's name: at once, or of a later step.
  */
 export function compiledUpdate(
   optimizer: Optimizer,
@@ -42,8 +44,10 @@ export function compiledUpdate(
 ): Optimizer {
   const isa = machineIsa(), onGpu = arena.flat.device !== "cpu";
   const parts = optimizer.groups?.parts ?? [{ optimizer, settings, arena, factor: 1 }];
-  const { compiled } = traitsOf(settings), loop = compiled && UPDATE_LOOPS[compiled];
-  if (loop === null || isa === null && !onGpu || arena.direct) return optimizer;
+  const { compiled } = traitsOf(settings);
+  if (compiled === null || isa === null && !onGpu || arena.direct) return optimizer;
+  if (compiled === "own") return onGpu ? optimizer : ownUpdates(optimizer, parts, isa!, choice, refused);
+  const loop = UPDATE_LOOPS[compiled];
   if (parts.some(({ optimizer: { state } }) => state === undefined)) return optimizer;
   const { kernels, tensors, numbersSlot } = kernelsOf(parts, loop, onGpu);
   if (onGpu) return updateOnGpu(optimizer, parts.length, kernels, tensors, refused);
@@ -58,29 +62,86 @@ export function compiledUpdate(
     const begin = loop.begin(part.settings);
     return (rate: number) => begin(given, rate * part.factor, part.optimizer.advance!());
   });
-  return {
-    ...optimizer,
-    get steps() {
-      return optimizer.steps;
-    },
-    set steps(taken) {
-      optimizer.steps = taken;
-    },
-    step(rate) {
-      if (!choice.compiled) return optimizer.step(rate);
-      if (optimizer.groups) optimizer.advance!();
-      for (const begin of begins) begin(rate);
-      const { observer } = timing, from = observer && performance.now();
-      code.run();
-      if (from !== null) observer!(settings.type, from, performance.now());
-    },
+  return withStep(optimizer, (rate) => {
+    if (!choice.compiled) return optimizer.step(rate);
+    if (optimizer.groups) optimizer.advance!();
+    for (const begin of begins) begin(rate);
+    timed(settings.type, code);
+  });
+}
+
+const withStep = (optimizer: Optimizer, step: Optimizer["step"]): Optimizer => ({
+  ...optimizer,
+  get steps() {
+    return optimizer.steps;
+  },
+  set steps(taken) {
+    optimizer.steps = taken;
+  },
+  step,
+});
+
+/** The user's own ops take no longer than recording them does where weights are fewer. */
+const LEAST_OF_OWN = 16_384;
+
+/** Each group has loops of its own, since its settings may lead to other ops. */
+function ownUpdates(
+  optimizer: Optimizer,
+  parts: readonly GroupPart[],
+  isa: Isa,
+  choice: Pick<Choice, "compiled">,
+  refused: (why: string) => void,
+): Optimizer {
+  const large = parts.filter(({ optimizer: { own }, arena: { parameters } }) =>
+    own !== undefined && parameters.reduce((sum, { numel }) => sum + numel, 0) >= LEAST_OF_OWN
+  );
+  if (large.length === 0) {
+    refused(`that takes no longer for less than ${LEAST_OF_OWN.toLocaleString("en")} weights`);
+    return optimizer;
+  }
+  let told = false;
+  const once = (why: string) => {
+    if (!told) refused(why);
+    told = true;
   };
+  for (const part of large) {
+    const why = compileOwn(part.optimizer, (loop, count) => loadOwn(part, loop, count, isa), choice, once);
+    if (why === null) continue;
+    for (const { optimizer: { own } } of large) own!.instead = null;
+    refused(why);
+    return optimizer;
+  }
+  return withStep(optimizer, (...given) => optimizer.step(...given));
+}
+
+/** Null where the machine refuses executable memory. */
+function loadOwn(
+  part: GroupPart,
+  loop: (piece: WeightPiece) => GroupKernel,
+  count: number,
+  isa: Isa,
+): OwnLoop | null {
+  const { kernels, tensors, numbersSlot } = kernelsOf([part], { kernel: (_, piece) => loop(piece) }, false);
+  const code = loadCode(printCode(kernels, isa, numbersSlot + 1, threads()));
+  if ("refused" in code) return null;
+  const numbers = keep(zeros([Math.max(1, count)])), { buffer, byteOffset } = borrowBytes(numbers);
+  [...tensors, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
+  return {
+    numbers: new Float32Array(buffer, byteOffset, count),
+    run: () => timed(part.settings.type, code),
+  };
+}
+
+function timed(name: string, code: MachineCode): void {
+  const { observer } = timing, from = observer && performance.now();
+  code.run();
+  if (from !== null) observer!(name, from, performance.now());
 }
 
 /** One loop over the pieces of each part, and the tensors of its slots in order. */
 function kernelsOf(
   parts: readonly GroupPart[],
-  loop: UpdateLoop,
+  loop: Pick<UpdateLoop, "kernel">,
   onGpu: boolean,
 ): { kernels: GroupKernel[]; tensors: Tensor[]; numbersSlot: number } {
   const all = parts.map((part) => ({ part, pieces: piecesOf(part.arena), state: part.optimizer.state! }));

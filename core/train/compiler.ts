@@ -102,7 +102,7 @@ export interface Compiler {
   norm(arena: Arena): (() => Tensor) | null;
   /**
    * The same optimizer with another way of its step, while steps are compiled; itself where there is none. `refused` is told
-   * why a GPU has no kernels for it.
+   * why, where that is not known by the optimizer's name: at once, or of a later step.
    */
   update(
     optimizer: Optimizer,

@@ -36,23 +36,30 @@ export function openWeightUpdate(
     { arena, model, pass, amp, trained, plan, schedule: { moves } } = built;
   const uncompiled = mode && whyNotCompiled(built, given, mode, config, team !== null);
   const compiler = uncompiled === null ? given : null, fast = mode === "fast" ? compiler : null;
-  const update = moves === null ? fast : null;
+  const update = moves === null ? fast : null, opByOp: string[] = [];
+  let opened = false;
+  const refused = (why: string) => {
+    const line = `The update of ${training.optimizer.type} runs op by op: ${why}.`;
+    if (opened) reports.line(line);
+    else opByOp.push(line);
+  };
   const zero = team && distributed.zero > 0
-    ? openZero(config, arena, model, team, update, trained.grouping)
+    ? openZero(config, arena, model, team, update, trained.grouping, refused)
     : null;
   const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, trained.grouping, model.root);
   const batches = batchesInAll(training, plan);
   const choice = compiler && !pass.onGpu
     ? choiceFor(training, mode!, { alone: team === null, batches }, reports.line)
     : null;
-  let why = moves !== null
-    ? "the schedule moves its momentum or weight decay"
-    : "only those of adamw, adam and sgd are compiled, without amsgrad, maximize, dampening and fused=false";
   const optimizer = update && zero === null
-    ? update.update(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
+    ? update.update(ordinary, training.optimizer, arena, choice ?? undefined, refused)
     : compiler && mode === "exact" && moves === null && zero === null
     ? compiler.exactUpdate(ordinary, training.optimizer, arena)
     : ordinary;
+  if (fast && zero === null && optimizer === ordinary && opByOp.length === 0) {
+    refused(moves !== null ? "the schedule moves its momentum or weight decay" : NOT_COMPILED);
+  }
+  opened = true;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   const swa = training.swa_start > 0 ? createWeightAverage(arena, model.root, training.swa_start) : null;
   const ema = ordinary.averages ?? (training.ema > 0 ? createEma(arena, training.ema) : swa);
@@ -62,13 +69,15 @@ export function openWeightUpdate(
     parts: partsOf(built, { optimizer, scaler, ema, swa }),
     /** Lines that are known before the first step. */
     compiling: [
-      ...(fast && optimizer === ordinary && zero === null
-        ? [`The update of ${optimizer.type} runs op by op: ${why}.`]
-        : []),
+      ...opByOp,
       ...(uncompiled ? [`Steps are not compiled: ${uncompiled}.`] : []),
     ],
   };
 }
+
+const NOT_COMPILED =
+  "only those of adamw, adam and sgd are compiled, without amsgrad, maximize, dampening and fused=false, and on a CPU your own " +
+  "with perElement: true";
 
 export const buffersOf = ({ root }: Built["model"]) => root.namedBuffers().map(([, t]) => t);
 

@@ -466,7 +466,7 @@ function liesLast({ shape, strides }: Tensor): boolean {
   return strides[1] === 1 && strides[3] === shape[1] && strides[2] === shape[1] * shape[3];
 }
 
-function ruleOf({ schema }: RecordedOp, exact: boolean): LoweringRule | null {
+export function ruleOf({ schema }: RecordedOp, exact: boolean): LoweringRule | null {
   const inPlace = schema.returns[0]?.argument === 0;
   const name = inPlace ? schema.name.replace(/_$/, "") : schema.name;
   const key = schema.overload === "" ? name : `${name}.${schema.overload}`;

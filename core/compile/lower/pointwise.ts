@@ -67,10 +67,9 @@ const hardtanh = (g: Lowering, x: Ref, least: number, most: number): Ref =>
 const maybe = (n: number | null): Term | null => n === null ? null : num(n);
 
 const filled = (g: Lowering, n: Term): Ref => {
-  const { shape, dtype } = g.results[0];
+  const { shape, dtype } = g.results[0], kind = elementKind(dtype) ?? "f32";
   const value = typeof n === "number" ? g.b.numberOf(n) : n.n;
-  if (value === null) return g.b.expand(g.float(n as Ref), shape);
-  const kind = elementKind(dtype) ?? "f32";
+  if (value === null || typeof n !== "number" && kind === "f32") return g.b.expand(g.float(n), shape);
   if (isOther(kind) && value !== 0) g.refuse("type");
   return g.b.expand(g.b.number(value, kind), shape);
 };

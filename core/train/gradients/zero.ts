@@ -40,6 +40,7 @@ export function openZero(
   team: Team,
   compiler: Compiler | null = null,
   grouping: Grouping | null = null,
+  refused?: (why: string) => void,
 ): Zero {
   const { collectives, world } = team;
   const least = bucketElements(distributed.bucket_mb, collectives);
@@ -49,7 +50,8 @@ export function openZero(
   const ordinary = cut
     ? groupedOptimizer(training.optimizer, cut.arena, cut.grouping)
     : createOptimizer(training.optimizer, owned.arena);
-  const inner = compiler?.update(ordinary, training.optimizer, cut?.arena ?? owned.arena) ?? ordinary;
+  const own = cut?.arena ?? owned.arena;
+  const inner = compiler?.update(ordinary, training.optimizer, own, undefined, refused) ?? ordinary;
   const bytes = [...inner.slots.values()].flat().reduce((sum, { byteLength }) => sum + byteLength, 0);
   return {
     owned,

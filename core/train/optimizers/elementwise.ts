@@ -8,7 +8,7 @@ import { copy_, foreachAddcdiv_, foreachAddcmul_, narrow, neg } from "../../../f
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Moved } from "../../checkpoint/training_state.ts";
 import type { Arena } from "../arena.ts";
-import { type Optimizer, type OptimizerSettings, type Traits, zerosAs } from "./optimizer.ts";
+import { type Optimizer, type OptimizerSettings, type Piece, type Traits, zerosAs } from "./optimizer.ts";
 
 /** Changes weights and state in place. */
 type Update = (weights: Tensor, gradient: Tensor, ...state: Tensor[]) => void;
@@ -61,15 +61,6 @@ export function openElementwise(arena: Arena, rule: Rule): Optimizer {
       );
     },
   };
-}
-
-/** Some of the weights, with their gradient and what is kept of them. */
-export interface Piece {
-  /** The parameter's that it is. */
-  readonly name?: string;
-  readonly weights: Tensor;
-  readonly state: readonly Tensor[];
-  gradient(): Tensor;
 }
 
 /**

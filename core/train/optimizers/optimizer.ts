@@ -65,10 +65,36 @@ export interface Optimizer {
   readonly averages?: Ema;
   /** Present where parameters have rates or beginnings of their own. */
   readonly groups?: ParameterGroups;
+  /** The update of the user's own, where it goes number by number. */
+  readonly own?: OwnUpdate;
   /** Counts one more step, which somebody else takes; returns how many there are then. */
   advance?(): number;
   /** PyTorch's param_groups entry, but for lr and params. */
   readonly options: Readonly<Record<string, number | boolean | string | readonly number[] | null>>;
+}
+
+/** @internal */
+export interface OwnUpdate {
+  /** Changes these weights, and what is kept of them, by the user's code. */
+  run(piece: Piece, numbers: StepNumbers): void;
+  /** Is asked first in each step, and answers true where it has updated all weights instead. */
+  instead: ((numbers: StepNumbers) => boolean) | null;
+}
+
+/** Some of the weights, with their gradient and what is kept of them. @internal */
+export interface Piece {
+  /** The parameter's that it is. */
+  readonly name?: string;
+  readonly weights: Tensor;
+  readonly state: readonly Tensor[];
+  gradient(): Tensor;
+}
+
+/** @internal */
+export interface StepNumbers {
+  readonly step: number;
+  readonly lr: number;
+  readonly weightDecay: number;
 }
 
 /**
@@ -141,8 +167,8 @@ export interface Traits {
   readonly shardable: true | string;
   /** A schedule can move its momentum and weight decay (`move`). */
   readonly moves?: true;
-  /** The update as code is this loop of the compiler's; null where it runs op by op. */
-  readonly compiled: "adam" | "sgd" | null;
+  /** The update as code is this loop of the compiler's, or made of its own ops; null where it runs op by op. */
+  readonly compiled: "adam" | "sgd" | "own" | null;
   /** Its state and its average take so many bytes beside each weight. */
   bytesPerWeight(settings: OptimizerSettings): number;
   /** Settings that don't go together with it, as a sentence ends. */

@@ -8,8 +8,14 @@ import { asMistake, describeValue, type UserFile, userFile } from "../../models/
 import type { MadeOptimizer, OptimizerStep } from "../../models/user/library.ts";
 import { OPTIMIZER_EXAMPLE } from "../../models/user/made.ts";
 import type { Arena } from "../arena.ts";
-import { inParts, type Piece, piecesOf } from "./elementwise.ts";
-import { type Optimizer, type OptimizerKind, type OptimizerSettings, zerosAs } from "./optimizer.ts";
+import { inParts, piecesOf } from "./elementwise.ts";
+import {
+  type Optimizer,
+  type OptimizerKind,
+  type OptimizerSettings,
+  type OwnUpdate,
+  zerosAs,
+} from "./optimizer.ts";
 
 const kinds = new WeakMap<OptimizerSettings, OptimizerKind>();
 
@@ -36,8 +42,11 @@ function ownKind(settings: OptimizerSettings): OptimizerKind {
         return made().perElement ||
           "whose update takes whole parameters, since it is without perElement: true";
       },
+      get compiled() {
+        return made().perElement ? "own" : null;
+      },
       bytesPerWeight: () => 4 * made().slots.length,
-      ...{ wholeGradient: false, perElement: true, compiled: null },
+      ...{ wholeGradient: false, perElement: true },
     },
     open: ({ weight_decay }, arena) => openOwn(path, made(), weight_decay, arena),
   };
@@ -84,15 +93,13 @@ function readMade(file: UserFile, settings: OptimizerSettings): Made {
 
 // Its steps.
 
-type Numbers = Pick<OptimizerStep, "step" | "lr" | "weightDecay">;
-
 /** The weights are looked at after so many steps; later ones are the guards'. */
 const LOOKS = 3;
 
 function openOwn(path: string, made: Made, weightDecay: number, arena: Arena): Optimizer {
   const vectors = made.slots.map(() => zerosAs(arena)), views = vectors.map((slot) => arena.viewsOf(slot));
   const pieces = made.perElement ? piecesOf(arena, vectors, views) : inParts(arena, views);
-  const update = checkedUpdate(path, made);
+  const update = checkedUpdate(path, made), own: OwnUpdate = { run: update, instead: null };
   if (made.perElement) refuseWhole(path, made, update, weightDecay);
   let looks = 0;
   return {
@@ -100,10 +107,11 @@ function openOwn(path: string, made: Made, weightDecay: number, arena: Arena): O
     steps: 0,
     slots: new Map(made.slots.map((name, i) => [name, views[i]])),
     options: { weight_decay: weightDecay },
+    ...(made.perElement && { own, state: vectors }),
     step(lr) {
       const numbers = { step: ++this.steps, lr, weightDecay };
       noGrad(() => {
-        for (const piece of pieces) scope(() => update(piece, numbers));
+        if (!own.instead?.(numbers)) { for (const piece of pieces) scope(() => update(piece, numbers)); }
         if (looks++ < LOOKS) refuseNonFinite(path, arena, numbers.step);
       });
     },
@@ -111,9 +119,7 @@ function openOwn(path: string, made: Made, weightDecay: number, arena: Arena): O
 }
 
 /** Puts the new values where they belong. */
-type Update = (piece: Piece, numbers: Numbers) => void;
-
-function checkedUpdate(path: string, { slots, update }: Made): Update {
+function checkedUpdate(path: string, { slots, update }: Made): OwnUpdate["run"] {
   return (piece, numbers) => {
     const { name, weights, state } = piece;
     const given: OptimizerStep = {
@@ -179,7 +185,7 @@ function refuseNonFinite(path: string, { parameters, gradients, names }: Arena, 
 /** Some numbers, whose update is taken as one vector and as two. */
 const SAMPLE = [0.5, -0.25, 1, 0.125, -2, 0.75, -0.0625, 0.3125, 1.5, -0.5, 0.0625, -1];
 
-function refuseWhole(path: string, { slots }: Made, update: Update, weightDecay: number): void {
+function refuseWhole(path: string, { slots }: Made, update: OwnUpdate["run"], weightDecay: number): void {
   const after = (parts: readonly (readonly [number, number])[]) =>
     noGrad(() =>
       scope(() => {
