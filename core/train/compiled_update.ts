@@ -31,6 +31,11 @@ import type {
   ParameterGroups,
 } from "./optimizers/optimizer.ts";
 
+/** The update of fewer weights is over before another thread has begun, and a busy one would hold it up. */
+const DIVIDED = 2 ** 17;
+
+export const threadsFor = (weights: number): number => weights < DIVIDED ? 1 : threads();
+
 /**
  * The same optimizer with another way of its step, while steps are compiled; itself where there is none. `refused` is told
  * why, where that is not known by the optimizer's name: at once, or of a later step.
@@ -51,7 +56,7 @@ export function compiledUpdate(
   if (parts.some(({ optimizer: { state } }) => state === undefined)) return optimizer;
   const { kernels, tensors, numbersSlot } = kernelsOf(parts, loop, onGpu);
   if (onGpu) return updateOnGpu(optimizer, parts.length, kernels, tensors, refused);
-  const code = loadCode(printCode(kernels, isa!, numbersSlot + 1, threads()));
+  const code = loadCode(printCode(kernels, isa!, numbersSlot + 1, threadsFor(arena.flat.numel)));
   if ("refused" in code) return optimizer;
   const numbers = keep(zeros([parts.length * UPDATE_NUMBERS]));
   [...tensors, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
@@ -122,7 +127,7 @@ function loadOwn(
   isa: Isa,
 ): OwnLoop | null {
   const { kernels, tensors, numbersSlot } = kernelsOf([part], { kernel: (_, piece) => loop(piece) }, false);
-  const code = loadCode(printCode(kernels, isa, numbersSlot + 1, threads()));
+  const code = loadCode(printCode(kernels, isa, numbersSlot + 1, threadsFor(part.arena.flat.numel)));
   if ("refused" in code) return null;
   const numbers = keep(zeros([Math.max(1, count)])), { buffer, byteOffset } = borrowBytes(numbers);
   [...tensors, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));

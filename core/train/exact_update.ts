@@ -1,7 +1,6 @@
 // The update of a small model in one call, with the bits of libtorch's fused Adam, which is given a list of tensors for each of
 // six arguments and divides each among threads. The loops are written as those of the libtorch that is there, whose ways are
 // found by trying; where none has its bits, and for what a loop of ours does no faster, libtorch updates.
-import { threads } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { loadCode } from "../../ffi/machine_code.ts";
 import { type Isa, machineIsa } from "../../ffi/machine.ts";
@@ -19,12 +18,13 @@ import {
 import type { UpdateSettings } from "../compile/update.ts";
 import { printCode } from "../compile/x86/print.ts";
 import type { Arena } from "./arena.ts";
+import { threadsFor } from "./compiled_update.ts";
 import { traitsOf } from "./optimizers.ts";
 import { fusedAdamOf } from "./optimizers/adam.ts";
 import type { GroupPart, Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
 
-/** The update of more weights takes its time in memory; that of fewer than these is over before another thread has begun. */
-const MOST = 2 ** 20, DIVIDED = 2 ** 17;
+/** The update of more weights takes its time in memory. */
+const MOST = 2 ** 20;
 
 /** Itself where libtorch updates. */
 export function exactUpdate(optimizer: Optimizer, settings: OptimizerSettings, arena: Arena): Optimizer {
@@ -103,7 +103,7 @@ function openLoops(groups: readonly Loops[], isa: Isa, { vectors, rest }: Ways) 
     (sum, { weights }) => sum + weights.reduce((all, { numel }) => all + numel, 0),
     0,
   );
-  const code = loadCode(printCode(kernels, isa, tensors.length + 1, elements < DIVIDED ? 1 : threads()));
+  const code = loadCode(printCode(kernels, isa, tensors.length + 1, threadsFor(elements)));
   if ("refused" in code) return null;
   const numbers = keep(zeros([groups.length * ADAM_NUMBERS])), { buffer, byteOffset } = borrowBytes(numbers);
   [...tensors, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
