@@ -15,6 +15,8 @@ import { Loop, type WeightPiece } from "./update.ts";
 export interface RecordedUpdate {
   /** Updates of equal texts have one loop, and as many numbers. */
   readonly ops: string;
+  /** The same without exponents. */
+  readonly list: string;
   readonly numbers: readonly number[];
   /** Its loop over a piece of the arena. Throws Refused where it is no loop over single numbers. */
   loop(): (piece: WeightPiece) => GroupKernel;
@@ -69,13 +71,15 @@ function noted(recording: Recording, given: readonly Tensor[], ends: readonly Te
     const number = seen?.from === "number" ? seen.number : scalar;
     if (typeof number !== "number") return value instanceof Seen ? sourceOf(name, value.value) : value;
     const asEver = seen === null && String(number) === args[i].fallback;
+    if (CHOOSES.test(name)) powers.push(number);
     return CHOOSES.test(name) || asEver ? number : new StepNumber(numbers.push(number) - 1, name);
   };
-  const texts: unknown[] = [];
+  const texts: unknown[] = [], powers: number[] = [];
   const steps = ops.map((op): Step => {
     refuseOthers(op);
-    const args = op.args.map((value, i) => argument(op, value, i));
-    texts.push(op.schema.text, args.map((value) => value instanceof StepNumber ? "n" : value));
+    const args = op.args.map((value, i) => argument(op, value, i)), changes = CHOOSES.test(op.schema.name);
+    const isNumber = (value: unknown) => value instanceof StepNumber || changes && typeof value === "number";
+    texts.push(op.schema.text, args.map((value) => isNumber(value) ? "n" : value));
     for (const r of op.results) {
       made.set(r, made.size);
       texts.push(values[r].dtype, values[r].shape);
@@ -84,7 +88,7 @@ function noted(recording: Recording, given: readonly Tensor[], ends: readonly Te
   });
   const results = ends.map((t) => sourceOf("update", recording.valueOf(t) ?? refuse("update", "writes")));
   return {
-    ...{ ops: nodeText([texts, results]), numbers },
+    ...{ ops: nodeText([texts, results, powers]), list: nodeText([texts, results]), numbers },
     loop: () => lowered(recording, steps, results, given),
   };
 }

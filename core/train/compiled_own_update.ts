@@ -23,7 +23,7 @@ const STAND_INS = 7;
 const LOOPS = 8;
 const NO_MEMORY = "this machine refuses executable memory";
 /** It is tried with them before the first step. */
-const TRIED = { step: 1, lr: 0.01 };
+const TRIED = [{ step: 1, lr: 0.01 }, { step: 2, lr: 0.007 }];
 
 /** From now on its steps are loops that `make` makes; or why they are not. `refused` is told of later ones that run op by op. */
 export function compileOwn(
@@ -36,14 +36,14 @@ export function compileOwn(
   const loops = new Map<string, OwnLoop | string>();
   const made = (update: RecordedUpdate): OwnLoop | string => {
     if (loops.size >= LOOPS) {
-      return `its ops are none of its first ${LOOPS} lists of them, where another power is another op`;
+      return `its ops are none of its first ${LOOPS} lists of them`;
     }
     const loop = orRefusal(() => make(update.loop(), update.numbers.length)) ?? NO_MEMORY;
     const known = typeof loop === "object" && "reason" in loop ? sentenceOf(loop) : loop;
     loops.set(update.ops, known);
     return known;
   };
-  const prepared = (numbers: StepNumbers): OwnLoop | string =>
+  const recorded = (numbers: StepNumbers) =>
     noGrad(() =>
       scope(() => {
         const { result, recording } = record(() => {
@@ -53,13 +53,23 @@ export function compileOwn(
         });
         const update = recordedUpdate(recording, standIns, result);
         recording.free();
-        if ("reason" in update) return sentenceOf(update);
-        const loop = loops.get(update.ops) ?? made(update);
-        if (typeof loop !== "string") loop.numbers.set(update.numbers);
-        return loop;
+        return update;
       })
     );
-  const first = prepared({ ...TRIED, weightDecay: Number(options.weight_decay) });
+  const prepared = (numbers: StepNumbers): OwnLoop | string => {
+    const update = recorded(numbers);
+    if ("reason" in update) return sentenceOf(update);
+    const loop = loops.get(update.ops) ?? made(update);
+    if (typeof loop !== "string") loop.numbers.set(update.numbers);
+    return loop;
+  };
+  const weightDecay = Number(options.weight_decay);
+  const [one, other] = TRIED.map((numbers) => recorded({ ...numbers, weightDecay }));
+  // The first lists of ops would be compiled, and those of a run that goes on are others.
+  if (!("reason" in one || "reason" in other) && one.list === other.list && one.ops !== other.ops) {
+    return "an exponent of its powers changes from step to step";
+  }
+  const first = prepared({ ...TRIED[0], weightDecay });
   if (typeof first === "string") return first;
   own!.instead = (numbers) => {
     if (!choice.compiled) return false;

@@ -180,7 +180,7 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   [
     "has powers that change",
     file(STEP.replace("gradient", "ops.pow(ops.abs(gradient), ops.constant(step))")),
-    /^in step 9 its ops are none of its first 8/,
+    /^an exponent of its powers changes from step to step/,
   ],
 ];
 
@@ -194,7 +194,7 @@ Deno.test({
         fast = await taken(path, true);
       assertEquals(fast.refused.length, 1, title);
       assertMatch(fast.refused[0], why);
-      assertEquals(fast.loops, title.endsWith("later") ? STEPS - 2 : title.endsWith("change") ? 8 : 0, title);
+      assertEquals(fast.loops, title.endsWith("later") ? STEPS - 2 : 0, title);
       assert(apart(plain.values, fast.values) < 1e-6, title);
     }
   }),
