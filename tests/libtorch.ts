@@ -4,6 +4,7 @@ import { openInflate, openLz4, openTurboJpeg, openZstd } from "../ffi/codecs.ts"
 import { checkLibtorch, isLibtorch, type Libtorch } from "../ffi/libraries/find.ts";
 import { turboJpeg } from "../core/data/images/stored.ts";
 import { openLibtorch } from "../ffi/library.ts";
+import { pagesOfProcess } from "../ffi/machine_code.ts";
 
 /** Opens libtorch if it is not open yet, and says which it is. */
 export function useLibtorch(): Libtorch {
@@ -12,8 +13,9 @@ export function useLibtorch(): Libtorch {
   const found = checkLibtorch(dir, "HPCTRAIN_LIBTORCH");
   if (!isLibtorch(found)) throw new Error(`${dir} can't be used: ${found.reason}`);
   openLibtorch(found);
-  // What data is read with stays open, too: opened by a test, it would count as left behind by it.
+  // What data is read with and code is loaded with stays open, too: opened by a test, it would count as left behind by it.
   closeFile(openForReading("/"));
+  pagesOfProcess(Uint8Array.of(0));
   openInflate();
   openZstd();
   openLz4();
