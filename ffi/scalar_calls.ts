@@ -7,8 +7,8 @@ import { fail, freed, tellingOf } from "./aten.ts";
 import { type DType, dtypeBytes, dtypeCode, isFloating } from "./dtype.ts";
 import { openedLibtorch } from "./library.ts";
 import { callsThird, LOADED, loaderAddress } from "./arm_calls.ts";
-import { pagesOfFile, pagesOfProcess } from "./machine_code.ts";
 import { Num } from "./scalar.ts";
+import { REGISTERS, STACKED, stackerAddress } from "./stack_calls.ts";
 import { tape } from "./tape.ts";
 import { describe, Tensor } from "./tensor.ts";
 import { NativeError } from "./errors.ts";
@@ -126,8 +126,8 @@ export function guardedCall(schema: Schema): Call | null {
   return target === 0n ? null : compile(schema, words, target);
 }
 
-/** On x86-64 the first of six integer registers holds the place of the result, and one argument more lies on the stack. */
-const REGISTERS = 5, INTEGERS = REGISTERS + 1, FLOATS = 8;
+/** One argument more than registers hold lies on the stack. */
+const INTEGERS = REGISTERS + 1, FLOATS = 8;
 
 interface Word {
   readonly argument: Argument;
@@ -170,21 +170,6 @@ const CODE = new RegExp(
 );
 
 export const handsOn = (code: string): boolean => CODE.test(code);
-
-/**
- * An op finds its seventh integer at the end of the stack. There lies the room that the verb has made for itself and does
- * not use before the call: this takes the number there from the object and jumps to the op. It has no frame, so what the
- * op throws passes it by.
- */
-const STACKED = LOADED.integers + REGISTERS;
-export const STACKER = Uint8Array.of(
-  ...[0x48, 0x8b, 0x47, 8 * STACKED], // mov STACKED(%rdi), %rax
-  ...[0x48, 0x89, 0x44, 0x24, 8], // mov %rax, 8(%rsp)
-  ...[0xff, 0x67, 8 * LOADED.target], // jmp *target(%rdi)
-);
-let stacker: bigint | null = null;
-/** Its address; null where this machine gives no memory that can be executed. */
-const stackerAddress = () => stacker ??= pagesOfProcess(STACKER) ?? pagesOfFile(STACKER);
 
 let known: boolean | undefined;
 

@@ -8,6 +8,7 @@ import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { uniform } from "../base/random.ts";
 import { NORMS, type NormWay, normWays, printNorms, VECTORS } from "../compile/x86/norm.ts";
 import { type Arena, normVectors, rowNorm } from "./arena.ts";
+import { runTimed } from "./compiled_update.ts";
 
 /** Null where libtorch takes it. */
 export function compiledNorm(arena: Arena): (() => Tensor) | null {
@@ -17,7 +18,7 @@ export function compiledNorm(arena: Arena): (() => Tensor) | null {
   const norms = keep(zeros([vectors!.length + 1])), total = keep(select(norms, 0, vectors!.length));
   const code = codeOf([...vectors!, narrow(norms, 0, 0, vectors!.length)], norms, isa!, way);
   return code && (() => {
-    code.run();
+    runTimed("norm", code);
     return clone(total);
   });
 }
@@ -26,37 +27,44 @@ export function compiledNorm(arena: Arena): (() => Tensor) | null {
 function codeOf(vectors: readonly Tensor[], norms: Tensor, isa: Isa, way: NormWay): MachineCode | null {
   const code = loadCode(printNorms(vectors.length, isa, way));
   if ("refused" in code) return null;
-  const table = vectors.flatMap((vector) => [beginOf(vector), BigInt(vector.numel)]);
-  code.setSlot(VECTORS, tensor(BigInt64Array.from(table)));
+  const places = vectors.flatMap((vector) => [beginOf(vector), BigInt(vector.numel)]);
+  const table = keep(tensor(BigInt64Array.from(places)));
+  code.setSlot(VECTORS, table);
   code.setSlot(NORMS, norms);
-  return code;
+  const free = () => {
+    code.free();
+    table.free();
+  };
+  return { ...code, free };
 }
 
 /** The ways are tried on so many vectors of each length up to this, since a root hides most of what they differ in. */
 const SHORT = 48, OF_EACH = 6;
-/** And on some that are long. */
-const LONG = [1000, 4097, 20_003, 65_536];
+/** And on some that are long, in which so many numbers come again and again. */
+const LONG = [1000, 4097, 20_003, 65_536], NUMBERS = 997;
 
-let known: readonly NormWay[] | undefined;
+let known: { readonly way: NormWay | null } | undefined;
 
 function wayOfLibtorch(isa: Isa): NormWay | null {
-  known ??= waysOfLibtorch(isa);
-  return known.length === 1 ? known[0] : null;
+  known ??= { way: normWays(isa).find(agreesInNorms(isa)) ?? null };
+  return known.way;
 }
 
-/** Those that agree with libtorch in all that is tried: one, or none. */
-export function waysOfLibtorch(isa: Isa): readonly NormWay[] {
-  return scope(() => {
-    const draw = uniform(1n);
-    const values = tensor(Float32Array.from({ length: Math.max(...LONG) }, (_, i) => draw(i) - 0.5));
-    const short = Array.from({ length: SHORT * OF_EACH }, (_, i) => narrow(values, 0, i, 1 + i % SHORT));
-    const vectors = [...short, ...LONG.map((length) => narrow(values, 0, 0, length))];
-    const right = vectors.map((vector) => rowNorm(vector).item()).join();
-    return normWays(isa).filter((way) => {
+/** Tells whether a way agrees with libtorch in all that is tried. */
+export function agreesInNorms(isa: Isa): (way: NormWay) => boolean {
+  const draw = uniform(1n), drawn = Float32Array.from({ length: NUMBERS }, (_, i) => draw(i) - 0.5);
+  const normsBy = (take: (vectors: readonly Tensor[]) => Iterable<number>): string =>
+    scope(() => {
+      const values = tensor(Float32Array.from({ length: Math.max(...LONG) }, (_, i) => drawn[i % NUMBERS]));
+      const short = Array.from({ length: SHORT * OF_EACH }, (_, i) => narrow(values, 0, i, 1 + i % SHORT));
+      return [...take([...short, ...LONG.map((length) => narrow(values, 0, 0, length))])].join();
+    });
+  const right = normsBy((vectors) => vectors.map((vector) => rowNorm(vector).item()));
+  return (way) =>
+    normsBy((vectors) => {
       const norms = zeros([vectors.length]), code = codeOf(vectors, norms, isa, way);
       code?.run();
       code?.free();
-      return toNumbers(norms).join() === right;
-    });
-  });
+      return toNumbers(norms);
+    }) === right;
 }

@@ -71,11 +71,11 @@ export function compiledUpdate(
     if (!choice.compiled) return optimizer.step(rate);
     if (optimizer.groups) optimizer.advance!();
     for (const begin of begins) begin(rate);
-    timed(settings.type, code);
+    runTimed(settings.type, code);
   });
 }
 
-const withStep = (optimizer: Optimizer, step: Optimizer["step"]): Optimizer => ({
+export const withStep = (optimizer: Optimizer, step: Optimizer["step"]): Optimizer => ({
   ...optimizer,
   get steps() {
     return optimizer.steps;
@@ -133,11 +133,11 @@ function loadOwn(
   [...tensors, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
   return {
     numbers: new Float32Array(buffer, byteOffset, count),
-    run: () => timed(part.settings.type, code),
+    run: () => runTimed(part.settings.type, code),
   };
 }
 
-function timed(name: string, code: MachineCode): void {
+export function runTimed(name: string, code: Pick<MachineCode, "run">): void {
   const { observer } = timing, from = observer && performance.now();
   code.run();
   if (from !== null) observer!(name, from, performance.now());

@@ -18,7 +18,7 @@ import {
 import type { UpdateSettings } from "../compile/update.ts";
 import { printCode } from "../compile/x86/print.ts";
 import type { Arena } from "./arena.ts";
-import { threadsFor } from "./compiled_update.ts";
+import { runTimed, threadsFor, withStep } from "./compiled_update.ts";
 import { traitsOf } from "./optimizers.ts";
 import { fusedAdamOf } from "./optimizers/adam.ts";
 import type { GroupPart, Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
@@ -38,21 +38,12 @@ export function exactUpdate(optimizer: Optimizer, settings: OptimizerSettings, a
     const begin = beginAdam(part.settings);
     return (given: Float32Array, rate: number) => begin(given, rate * part.factor, part.optimizer.advance!());
   });
-  return {
-    ...optimizer,
-    get steps() {
-      return optimizer.steps;
-    },
-    set steps(taken) {
-      optimizer.steps = taken;
-    },
-    step(rate, found = null) {
-      if (found !== null) return optimizer.step(rate, found);
-      if (optimizer.groups) optimizer.advance!();
-      begins.forEach((begin, group) => begin(update.numbers(group), rate));
-      update.run();
-    },
-  };
+  return withStep(optimizer, (rate, found = null) => {
+    if (found !== null) return optimizer.step(rate, found);
+    if (optimizer.groups) optimizer.advance!();
+    begins.forEach((begin, group) => begin(update.numbers(group), rate));
+    runTimed(settings.type, update);
+  });
 }
 
 /** libtorch's loop goes the other way round where the mean moves by half of the distance, or more. */
@@ -110,7 +101,11 @@ function openLoops(groups: readonly Loops[], isa: Isa, { vectors, rest }: Ways) 
   const own = groups.map((_, group) =>
     new Float32Array(buffer, byteOffset + group * ADAM_NUMBERS * Float32Array.BYTES_PER_ELEMENT, ADAM_NUMBERS)
   );
-  return { numbers: (group: number) => own[group], run: () => code.run(), free: code.free };
+  const free = () => {
+    code.free();
+    numbers.free();
+  };
+  return { numbers: (group: number) => own[group], run: () => code.run(), free };
 }
 
 // With these settings each of the ways rounds some numbers otherwise.
