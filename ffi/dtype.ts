@@ -44,6 +44,9 @@ const nameOf = new Map<number, DType>(
 
 export const dtypeCode = (name: DType): number => table[name][0];
 export const dtypeBytes = (name: DType): number => table[name][1];
+/** Kernels of libtorch compute in it: for halves in f32. */
+export const opmathType = (name: DType): "f32" | "f64" => name === "f64" ? "f64" : "f32";
+
 export const isFloating = (name: DType): boolean => name[0] === "f" || name === "bf16";
 
 export function dtypeName(code: number): DType {

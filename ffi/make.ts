@@ -1,8 +1,20 @@
 import { check, native, out, outAt, outF32, outI32, outI64 } from "./abi.ts";
 import { aten } from "./aten.ts";
-import { type DType, dtypeCode } from "./dtype.ts";
+import { type DType, dtypeCode, opmathType } from "./dtype.ts";
 import { NativeError } from "./errors.ts";
-import { contiguous, empty, emptyLike, expand, mul, onesOp, stack, sumDim, toCopy, zerosOp } from "./ops.ts";
+import {
+  contiguous,
+  empty,
+  emptyLike,
+  expand,
+  mul,
+  onesOp,
+  stack,
+  sumDim,
+  toCopy,
+  toDtype,
+  zerosOp,
+} from "./ops.ts";
 import { askForHugePages, bytesAt, type MemoryBlock, zeroUntouched } from "./libc.ts";
 import { parseSchema, type Schema } from "./schema.ts";
 import { tape, unrecorded } from "./tape.ts";
@@ -212,6 +224,16 @@ export function onEachDevice(make: () => Tensor): (device: Device) => Tensor {
   };
 }
 
+/** A row of numbers of this type, made once on each device. */
+export const constantRow = (values: readonly number[], dtype: "f32" | "f64", shape?: readonly number[]) =>
+  onEachDevice(() => tensor((dtype === "f64" ? Float64Array : Float32Array).from(values), shape));
+
+/** The same, of the type that what it meets is computed in. */
+export function constantRowBeside(values: readonly number[], shape?: readonly number[]) {
+  const rows = { f32: constantRow(values, "f32", shape), f64: constantRow(values, "f64", shape) };
+  return ({ dtype, device }: Pick<Tensor, "dtype" | "device">): Tensor => rows[opmathType(dtype)](device);
+}
+
 function address(t: Tensor): bigint {
   tape.recorder?.refuse("data", "reads");
   check(native.dataPointer(alive(t, "data"), outAt), "data");
@@ -318,6 +340,12 @@ export function constant(value: number, dtype: DType = "f32", device: Device = "
   }
   if (tape.recorder !== null) tape.recorder.number(made, value);
   return made;
+}
+
+/** In the type that losses are computed in; what has it stays as it is. */
+export function upcast(x: Tensor): Tensor {
+  const { dtype } = x, wide = opmathType(dtype);
+  return dtype === wide ? x : toDtype(x, wide);
 }
 
 /** x * factor. */

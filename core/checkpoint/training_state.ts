@@ -1,5 +1,6 @@
 // Converts between live training state and a checkpoint's tree. The tree has PyTorch's own keys, so that
 // torch.load and load_state_dict take it as it is, and ours under "hpctrain".
+import type { DType } from "../../ffi/dtype.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { borrowBytes, readBytes, toDevice, toNumbers, uninitialised, writeBytes } from "../../ffi/make.ts";
 import { copy_ } from "../../ffi/ops.ts";
@@ -20,8 +21,9 @@ export function toData(t: Tensor): TensorData {
 }
 
 /** PyTorch's optimizers keep their step count in a 0-dim f32 tensor. */
-export function scalarData(value: number): TensorData {
-  return new TensorData("f32", [], memoryStorage(new Uint8Array(Float32Array.of(value).buffer)));
+export function scalarData(value: number, dtype: DType = "f32"): TensorData {
+  const numbers = dtype === "f64" ? Float64Array.of(value) : Float32Array.of(value);
+  return new TensorData(dtype === "f64" ? "f64" : "f32", [], memoryStorage(new Uint8Array(numbers.buffer)));
 }
 
 export function copyInto(t: Tensor, data: TensorData): void {

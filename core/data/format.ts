@@ -11,29 +11,32 @@ import type { SavedScale } from "./transforms/scale_choice.ts";
 
 export interface DataRequest {
   readonly data: Config["data"];
-  readonly training: Pick<Config["training"], "seed" | "loss" | "ignore_index"> & {
-    /** Samples are only looked at: nothing is random. */
-    readonly plain?: boolean;
-    /** A model learns from it, so what is `auto` of its scale is decided. */
-    readonly learns?: boolean;
-    /** Other weights than new ones begin. */
-    readonly init_from?: string;
-    /** The run of the checkpoint that begins scaled its data so. */
-    readonly savedScale?: SavedScale | null;
-    /** A rollout takes more steps towards the last. */
-    readonly epochs?: number;
-    readonly withoutTargets?: boolean;
-    /** All samples are for one purpose: nothing is held out. */
-    readonly unsplit?: boolean;
-    /** So many classes of pixels has the model that these samples are for, where it is there already. */
-    readonly classes?: number;
-    /** Each sample has a prediction of its own: none stands in for a bad one. */
-    readonly predicts?: boolean;
-    /** The run's own, for data that it was not measured over. */
-    readonly climatology?: Climatology | null;
-    /** A forecast of these samples is compared with the means of others, which were trained with. */
-    readonly seasonal?: () => Seasonal | null;
-  };
+  readonly training:
+    & Pick<Config["training"], "seed" | "loss" | "ignore_index">
+    & Partial<Pick<Config["training"], "amp">>
+    & {
+      /** Samples are only looked at: nothing is random. */
+      readonly plain?: boolean;
+      /** A model learns from it, so what is `auto` of its scale is decided. */
+      readonly learns?: boolean;
+      /** Other weights than new ones begin. */
+      readonly init_from?: string;
+      /** The run of the checkpoint that begins scaled its data so. */
+      readonly savedScale?: SavedScale | null;
+      /** A rollout takes more steps towards the last. */
+      readonly epochs?: number;
+      readonly withoutTargets?: boolean;
+      /** All samples are for one purpose: nothing is held out. */
+      readonly unsplit?: boolean;
+      /** So many classes of pixels has the model that these samples are for, where it is there already. */
+      readonly classes?: number;
+      /** Each sample has a prediction of its own: none stands in for a bad one. */
+      readonly predicts?: boolean;
+      /** The run's own, for data that it was not measured over. */
+      readonly climatology?: Climatology | null;
+      /** A forecast of these samples is compared with the means of others, which were trained with. */
+      readonly seasonal?: () => Seasonal | null;
+    };
   readonly model: Config["model"];
 }
 

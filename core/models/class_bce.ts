@@ -1,6 +1,7 @@
 // Binary cross entropy of several classes, each against the others, as timm trains with (BinaryCrossEntropy).
 import { add, constant, scale } from "../../ffi/make.ts";
 import { div, eq, gt, ne, reshape, sum, toDtype, where } from "../../ffi/ops.ts";
+import { opmathType } from "../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { classNumbers } from "./class_losses.ts";
 import { ignoredAmongShares, widened } from "./cross_entropy.ts";
@@ -31,7 +32,7 @@ export function bceOfClasses(facts: Facts, { compare, smoothing, threshold, igno
       reshape(toDtype(target, "i64"), [-1, 1]),
       reshape(classNumbers(count, target.device), [1, count]),
     );
-    const value = (share: number) => constant(share, "f32", target.device);
+    const value = (share: number) => constant(share, opmathType(output.dtype), target.device);
     return where(own, value(1 - smoothing + off), value(off));
   };
   const known = (labels: Tensor): Tensor => ne(labels, constant(ignored, labels.dtype, labels.device));
@@ -48,10 +49,10 @@ export function bceOfClasses(facts: Facts, { compare, smoothing, threshold, igno
       const soft = shares(target, output), { device } = output;
       const wanted = threshold === null
         ? soft
-        : toDtype(gt(soft, constant(threshold, soft.dtype, device)), "f32");
+        : toDtype(gt(soft, constant(threshold, soft.dtype, device)), opmathType(output.dtype));
       if (ignored < 0) return compare(output, wanted, MEAN, null);
       const valid = known(target),
-        all = compare(output, wanted, SUM, reshape(toDtype(valid, "f32"), [-1, 1]));
+        all = compare(output, wanted, SUM, reshape(toDtype(valid, opmathType(output.dtype)), [-1, 1]));
       return meanOverValid(div(all, constant(output.shape[1], all.dtype, device)), valid);
     },
     validCount: (target) =>

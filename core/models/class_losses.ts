@@ -1,5 +1,5 @@
 // Losses of classes beside cross entropy, focal and Dice, and the weights of classes.
-import { add, constant, onEachDevice, scale, sub, tensor } from "../../ffi/make.ts";
+import { add, constant, constantRow, onEachDevice, scale, sub, tensor } from "../../ffi/make.ts";
 import {
   amax,
   clamp,
@@ -20,6 +20,7 @@ import {
   toDtype,
   where,
 } from "../../ffi/ops.ts";
+import { opmathType } from "../../ffi/dtype.ts";
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { sharesOfClasses } from "./cross_entropy.ts";
@@ -36,11 +37,11 @@ const wholeLabels = (target: Tensor): Tensor => target.dtype === "i64" ? target 
 
 /** Each class counts so much in the mean. */
 export interface ClassWeights {
-  /** One for each of the model's classes, f32. */
+  /** One for each of the model's classes. */
   of(classes: number, device: Device): Tensor;
   /** The weights of these labels, 0 where one is ignored: what a weighted mean divides by. */
   sum(labels: Tensor): number;
-  /** The same, label by label, f32. */
+  /** The same, label by label. */
   each(labels: Tensor): Tensor;
 }
 
@@ -49,6 +50,7 @@ export function classWeights(
   given: readonly string[],
   classes: number,
   ignored: number,
+  dtype: "f32" | "f64",
 ): ClassWeights | null {
   if (given.length === 0) return null;
   const values = given.map(Number);
@@ -67,15 +69,14 @@ export function classWeights(
   const of = (count: number, device: Device): Tensor => {
     let weights = made.get(count);
     if (weights === undefined) { // classes that only the model has are never a label
-      const all = Float32Array.from({ length: count }, (_, i) => values[i] ?? 1);
-      made.set(count, weights = onEachDevice(() => tensor(all)));
+      made.set(count, weights = constantRow(Array.from({ length: count }, (_, i) => values[i] ?? 1), dtype));
     }
     return weights(device);
   };
   const each = (labels: Tensor): Tensor => {
     const own = wholeLabels(labels), counts = counted(own, ignored);
     const safe = reshape(where(counts, own, constant(0, "i64", own.device)), [-1]);
-    return mul(reshape(indexSelect(of(classes, own.device), 0, safe), own.shape), toDtype(counts, "f32"));
+    return mul(reshape(indexSelect(of(classes, own.device), 0, safe), own.shape), toDtype(counts, dtype));
   };
   return { of, each, sum: (labels) => scope(() => sum(each(labels), "f64").item()) };
 }
@@ -105,12 +106,11 @@ export function focal(facts: Facts, { gamma, ignored, weights }: FocalOptions): 
         : toLabels(classesSecond(output, labels), labels);
       const flat = facts.task === "language" ? reshape(labels, [-1]) : labels;
       const surprise = crossEntropyLoss(scores, flat, null, EACH, ignored);
-      const miss = clamp(
-        sub(constant(1, "f32", scores.device), exp(neg(surprise))),
-        constant(LEAST_MISS, "f32", scores.device),
-      );
-      const each = mul(pow(miss, constant(gamma, "f32", scores.device)), surprise);
-      const share = weights ? weights.each(flat) : toDtype(counted(flat, ignored), "f32");
+      const dtype = opmathType(scores.dtype),
+        number = (value: number) => constant(value, dtype, scores.device);
+      const miss = clamp(sub(number(1), exp(neg(surprise))), number(LEAST_MISS));
+      const each = mul(pow(miss, number(gamma)), surprise);
+      const share = weights ? weights.each(flat) : toDtype(counted(flat, ignored), dtype);
       return meanOf(sum(mul(each, share)), sum(share));
     },
     validCount: (target) => weights ? weights.sum(target) : countOf(target, ignored),
@@ -139,17 +139,17 @@ export function dice(facts: Facts, ignored: number): Loss {
     apply(output, target) {
       const labels = wholeLabels(target), { device } = labels;
       const scores = toLabels(output, labels);
-      const [items, classes] = scores.shape;
+      const [items, classes] = scores.shape, dtype = opmathType(scores.dtype);
       const counts = counted(labels, ignored);
-      const share = toDtype(reshape(counts, [items, 1, -1]), "f32");
-      const p = mul(softmax(reshape(scores, [items, classes, -1]), 1, "f32"), share);
+      const share = toDtype(reshape(counts, [items, 1, -1]), dtype);
+      const p = mul(softmax(reshape(scores, [items, classes, -1]), 1, dtype), share);
       const truth = eq(reshape(labels, [items, 1, -1]), classNumbers(classes, device));
-      const t = mul(toDtype(truth, "f32"), share);
+      const t = mul(toDtype(truth, dtype), share);
       const both = sumDim(mul(p, t), [2]), all = add(sumDim(p, [2]), sumDim(t, [2]));
-      const smooth = constant(SMOOTH, "f32", device);
+      const smooth = constant(SMOOTH, dtype, device);
       const overlap = meanDim(div(add(scale(both, 2), smooth), add(all, smooth)), [1]);
-      const weight = toDtype(any(counts), "f32");
-      const lost = mul(sub(constant(1, "f32", device), overlap), weight);
+      const weight = toDtype(any(counts), dtype);
+      const lost = mul(sub(constant(1, dtype, device), overlap), weight);
       return meanOf(sum(lost), sum(weight));
     },
     validCount: (target) => scope(() => Number(sum(any(counted(wholeLabels(target), ignored))).itemBigInt())),

@@ -24,6 +24,8 @@ interface Options {
   readonly deterministic: string;
   readonly weights: ClassWeights | null;
   readonly points: Points | null;
+  /** Weights are trained in it. */
+  readonly dtype: "f32" | "f64";
 }
 
 /**
@@ -32,7 +34,7 @@ interface Options {
  */
 export function crossEntropy(
   facts: Facts,
-  { name, ignored, smoothing, deterministic, weights, points }: Options,
+  { name, ignored, smoothing, deterministic, weights, points, dtype }: Options,
 ): Loss {
   const rows = [-1, facts.outputs], all = [-1];
   const language = facts.task === "language";
@@ -69,7 +71,7 @@ export function crossEntropy(
       total: {
         sum: (logits: Tensor, labels: Tensor) => judge(logits, toDtype(labels, "i64"), null, SUM),
         count: (labels: Tensor) =>
-          sum(ne(toDtype(labels, "i64"), constant(ignored, "i64", labels.device)), "f32"),
+          sum(ne(toDtype(labels, "i64"), constant(ignored, "i64", labels.device)), dtype),
       },
     }),
     apply(output, target) {

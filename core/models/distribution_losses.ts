@@ -1,7 +1,7 @@
 // Losses of predicted distributions: quantiles, and the CRPS of a normal distribution.
-import { constant, onEachDevice, scale, sub, tensor } from "../../ffi/make.ts";
-import { div, erf, exp, maximum, mean, mul, narrow, reshape, toDtype, unsqueeze } from "../../ffi/ops.ts";
-import type { Device, Tensor } from "../../ffi/tensor.ts";
+import { constant, constantRowBeside, scale, sub, upcast } from "../../ffi/make.ts";
+import { div, erf, exp, maximum, mean, mul, narrow, reshape, unsqueeze } from "../../ffi/ops.ts";
+import type { Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "./losses.ts";
 import type { Facts } from "./model.ts";
@@ -20,9 +20,9 @@ export function quantile(facts: Facts, given: readonly string[], points: Points 
     (best, q, i) => Math.abs(q - 0.5) < Math.abs(levels[best] - 0.5) ? i : best,
     0,
   );
-  const less = [0, 1].map((one) => onEachDevice(() => tensor(Float32Array.from(levels, (q) => q - one))));
-  const at = (one: number, device: Device, dims: number): Tensor =>
-    reshape(less[one](device), [1, levels.length, ...new Array<number>(dims - 2).fill(1)]);
+  const less = [0, 1].map((one) => constantRowBeside(levels.map((q) => q - one)));
+  const at = (one: number, like: Tensor, dims: number): Tensor =>
+    reshape(less[one](like), [1, levels.length, ...new Array<number>(dims - 2).fill(1)]);
   return {
     name: "quantile",
     outputs: levels.length * facts.outputs,
@@ -30,14 +30,14 @@ export function quantile(facts: Facts, given: readonly string[], points: Points 
     levels,
     point: middle,
     apply(output, target) {
-      const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
+      const whole = upcast(output);
       const [items, channels, ...rest] = whole.shape;
       const count = channels / levels.length;
       const truth = unsqueeze(inOutputShape(target, narrow(whole, 1, 0, count)), 1);
       const predicted = reshape(whole, [items, levels.length, count, ...rest]), dims = 3 + rest.length;
       const valid = points?.valid(truth);
       const miss = valid ? sub(onlyValid(truth, valid), onlyValid(predicted, valid)) : sub(truth, predicted);
-      const each = maximum(mul(miss, at(0, whole.device, dims)), mul(miss, at(1, whole.device, dims)));
+      const each = maximum(mul(miss, at(0, whole, dims)), mul(miss, at(1, whole, dims)));
       return points && valid ? scale(points.mean(each, valid), 1 / levels.length) : mean(each);
     },
     validCount: (target) => points?.count(target) ?? target.numel,
@@ -72,7 +72,7 @@ export function crps(facts: Facts, points: Points | null): Loss {
     outputs: 2 * facts.outputs,
     ...NORMAL,
     apply(output, target) {
-      const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
+      const whole = upcast(output);
       const count = whole.shape[1] / 2;
       const centre = narrow(whole, 1, 0, count), logVariance = narrow(whole, 1, count, count);
       const truth = inOutputShape(target, centre);
@@ -89,5 +89,5 @@ function normalCrps(centre: Tensor, logVariance: Tensor, target: Tensor): Tensor
   const z = div(sub(target, centre), sigma);
   const tails = scale(exp(scale(mul(z, z), -0.5)), SQRT2 * INVERSE_SQRT_PI);
   const both = sub(mul(z, erf(scale(z, 1 / SQRT2))), tails, -1);
-  return mul(sigma, sub(both, constant(INVERSE_SQRT_PI, "f32", centre.device)));
+  return mul(sigma, sub(both, constant(INVERSE_SQRT_PI, centre.dtype, centre.device)));
 }

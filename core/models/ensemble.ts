@@ -2,8 +2,8 @@
 // time (MC dropout). The answer has the shape that a model's has: the mean of numbers and of quantiles, the normal
 // distribution with the mean and variance of the mixture of all members', the logarithm of mean probabilities.
 import { manualSeed } from "../../ffi/context.ts";
-import { add, constant, scale, sub, zeros } from "../../ffi/make.ts";
-import { cat, exp, log, logSoftmax, maximum, mul, narrow, sigmoid, stack, toDtype } from "../../ffi/ops.ts";
+import { add, constant, scale, sub, upcast, zeros } from "../../ffi/make.ts";
+import { cat, exp, log, logSoftmax, maximum, mul, narrow, sigmoid, stack } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { key } from "../base/random.ts";
@@ -52,7 +52,7 @@ export function ensembleOf(
       manualSeed(key(seed, "mc-dropout", draw, first));
     }
     const output = forward(model, input ? input(x) : x);
-    const own = toDtype(Array.isArray(output) ? output[0] : output as Tensor, "f32");
+    const own = upcast(Array.isArray(output) ? output[0] : output as Tensor);
     return brought ? brought(own) : own;
   };
   const run = (x: Tensor): Tensor[] => {

@@ -5,6 +5,7 @@ import { gt, narrow, toDtype } from "../../ffi/ops.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { isExpression, isOfClasses, type LossTerm, lossTerms, type NamedLoss } from "../settings/losses.ts";
 import { numbersIn } from "../settings/arguments.ts";
+import { weightsDtype } from "../settings/precision.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
 import type { Value } from "../base/calls.ts";
@@ -73,7 +74,7 @@ type Settings =
   & Partial<
     Pick<
       Config["training"],
-      "deterministic" | "class_weights" | "focal_gamma" | "quantiles" | "spectral_weight"
+      "amp" | "deterministic" | "class_weights" | "focal_gamma" | "quantiles" | "spectral_weight"
     >
   >;
 
@@ -153,7 +154,7 @@ function namedLoss(term: LossTerm, settings: Settings, facts: Facts, points: Poi
     case "cross_entropy":
     case "nll":
       return crossEntropy(facts, {
-        ...{ name, ignored, weights, points },
+        ...{ name, ignored, weights, points, dtype: weightsDtype(settings) },
         smoothing: number("label_smoothing", settings.label_smoothing),
         deterministic: settings.deterministic ?? "off",
       });
@@ -229,12 +230,13 @@ const OF_WEIGHTED_CLASSES: readonly string[] = ["cross_entropy", "nll", "focal",
 /** Its own weights, or those of the settings. */
 function classesOf(
   { name, values }: LossTerm,
-  { class_weights: given = [], ignore_index: ignored }: Settings,
+  settings: Settings,
   facts: Facts,
 ): ClassWeights | null {
+  const { class_weights: given = [], ignore_index: ignored } = settings;
   if (!OF_WEIGHTED_CLASSES.includes(name)) return null;
   const own = values.has("weight") ? numbersIn(values.get("weight")!).map(String) : given;
-  return classWeights(own, facts.outputs, ignored);
+  return classWeights(own, facts.outputs, ignored, weightsDtype(settings));
 }
 
 /** Only some losses know weights: others must not leave them out in silence. */
@@ -297,7 +299,10 @@ function ofTwoClasses(loss: Loss, threshold: number | null): Loss {
       if (!pair(target)) return loss.apply(output, target);
       const share = narrow(target, 1, 1, 1);
       if (threshold === null) return loss.apply(output, share);
-      return loss.apply(output, toDtype(gt(share, constant(threshold, "f32", share.device)), "f32"));
+      return loss.apply(
+        output,
+        toDtype(gt(share, constant(threshold, share.dtype, share.device)), share.dtype),
+      );
     },
     validCount: (target) => pair(target) ? target.shape[0] : loss.validCount(target),
   };

@@ -1,5 +1,5 @@
 // Losses of classes by their margins, as torch.nn has them: of one class a sample, and of several.
-import { add, constant, onEachDevice, sub, tensor } from "../../ffi/make.ts";
+import { add, constant, constantRowBeside, sub, upcast } from "../../ffi/make.ts";
 import {
   div,
   eq,
@@ -16,7 +16,7 @@ import {
   where,
 } from "../../ffi/ops.ts";
 import { callOf } from "../../ffi/operators.ts";
-import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { classNumbers, type ClassWeights } from "./class_losses.ts";
 import { sharesOfClasses } from "./cross_entropy.ts";
@@ -48,13 +48,12 @@ export function multiMargin(facts: Facts, { p, margin, ignored, weights }: Margi
       if (isSoft(target)) throw sharesOfClasses("multi_margin");
       const labels = target.dtype === "i64" ? target : toDtype(target, "i64"), { device } = labels;
       const valid = ne(labels, constant(ignored, "i64", device));
-      const scores = output.dtype === "f32" ? output : toDtype(output, "f32"),
-        [count, classes] = scores.shape;
+      const scores = upcast(output), [count, classes] = scores.shape, { dtype } = scores;
       // The loss and gradient of a sample that doesn't count are 0: its class is above all others.
-      const settled = where(reshape(valid, [-1, 1]), scores, above(classes, device));
+      const settled = where(reshape(valid, [-1, 1]), scores, above(classes, scores));
       const weight = weights && weights.of(classes, device);
       const all = callOf(MULTI_MARGIN)(settled, onlyValid(labels, valid), p, margin, weight, MEAN) as Tensor;
-      return mul(all, meanOverValid(constant(count, "f32", device), valid)); // by 1 where all count, which keeps the bits
+      return mul(all, meanOverValid(constant(count, dtype, device), valid)); // by 1 where all count, which keeps the bits
     },
     validCount: (target) =>
       scope(() => Number(sum(ne(target, constant(ignored, target.dtype, target.device))).itemBigInt())),
@@ -62,9 +61,9 @@ export function multiMargin(facts: Facts, { p, margin, ignored, weights }: Margi
 }
 
 /** The first class of a row. */
-function above(classes: number, device: Device): Tensor {
+function above(classes: number, { dtype, device }: Tensor): Tensor {
   const first = eq(reshape(classNumbers(classes, device), [1, classes]), constant(0, "i64", device));
-  return where(first, constant(Infinity, "f32", device), constant(0, "f32", device));
+  return where(first, constant(Infinity, dtype, device), constant(0, dtype, device));
 }
 
 /** A sample's targets are the numbers of its classes, and -1 behind them. */
@@ -87,7 +86,7 @@ export function multilabelSoftMargin(facts: Facts, given: readonly number[] | nu
     counts: "samples",
     outputs: facts.outputs,
     apply(given, target) {
-      const output = given.dtype === "f32" ? given : toDtype(given, "f32");
+      const output = upcast(given);
       const truth = inOutputShape(target, output), one = constant(1, output.dtype, output.device);
       const both = add(mul(truth, logSigmoid(output)), mul(sub(one, truth), logSigmoid(neg(output))));
       const own = weight ? mul(neg(both), weight(output)) : neg(both);
@@ -109,11 +108,12 @@ export function perTarget(what: string, given: readonly number[], count: number)
         `${given.join(", ")}.`,
     );
   }
-  const row = onEachDevice(() => tensor(Float32Array.from(given)));
-  return ({ shape, device }) => {
+  const row = constantRowBeside(given);
+  return (output) => {
+    const { shape } = output;
     const sides = given.length === 1 ? 0 : Math.max(0, shape.length - 2);
     return sides === 0
-      ? row(device)
-      : reshape(row(device), [given.length, ...new Array<number>(sides).fill(1)]);
+      ? row(output)
+      : reshape(row(output), [given.length, ...new Array<number>(sides).fill(1)]);
   };
 }

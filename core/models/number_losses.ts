@@ -1,5 +1,6 @@
 // Losses that compare numbers one by one, as torch.nn has them, and the likelihood of a normal distribution.
-import { constant, scale, sub } from "../../ffi/make.ts";
+import { opmathType } from "../../ffi/dtype.ts";
+import { constant, scale, sub, upcast } from "../../ffi/make.ts";
 import {
   bce,
   bceWithLogits,
@@ -181,19 +182,22 @@ export const binaryCrossEntropy = (ofOnes: ((like: Tensor) => Tensor) | null): C
   reduction,
   weight,
 ) => {
-  if (target.dtype !== "f32") target = toDtype(target, "f32");
-  return bceWithLogits(output, target, weight && toDtype(weight, "f32"), ofOnes && ofOnes(output), reduction);
+  const dtype = opmathType(output.dtype);
+  if (target.dtype !== dtype) target = toDtype(target, dtype);
+  return bceWithLogits(output, target, weight && toDtype(weight, dtype), ofOnes && ofOnes(output), reduction);
 };
 
 /** The output is probabilities. PyTorch refuses this loss under autocast on a GPU: its logarithms want f32. */
 export const crossEntropyOfProbabilities: Compare = (output, target, reduction, weight) =>
   autocast(null, output.device !== "cpu", () => {
-    const [shares, wanted, weights] = [output, target, weight].map((t) => t && toDtype(t, "f32"));
+    const [shares, wanted, weights] = [output, target, weight].map((t) =>
+      t && toDtype(t, opmathType(output.dtype))
+    );
     return bce(shares!, wanted!, weights, reduction);
   });
 
 const halves = (output: Tensor): [Tensor, Tensor] => {
-  const whole = output.dtype === "f32" ? output : toDtype(output, "f32"), count = whole.shape[1] / 2;
+  const whole = upcast(output), count = whole.shape[1] / 2;
   return [narrow(whole, 1, 0, count), narrow(whole, 1, count, count)];
 };
 

@@ -1,7 +1,8 @@
 // Maps in patches: a model that learns from patches answers whole maps patch by patch. The patches overlap, and
 // their answers are blended by smooth weights that sum to one at each point, so there are no seams.
-import { add, tensor, toDevice, zeros } from "../../ffi/make.ts";
-import { cat, copy_, mul, narrow, toDtype } from "../../ffi/ops.ts";
+import { opmathType } from "../../ffi/dtype.ts";
+import { add, tensor, upcast, zeros } from "../../ffi/make.ts";
+import { cat, copy_, mul, narrow } from "../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Config } from "../settings/settings.ts";
@@ -126,7 +127,7 @@ export function blended(patches: Patches, maps: Tensor, answer: (patches: Tensor
     const { all, weights, k } = canvas ??= canvasFor(answers, samples, patches, sides, beyond, begins);
     some.forEach((place, i) =>
       scope(() => {
-        const own = toDtype(narrow(answers, 0, i * samples, samples), "f32"), piece = cutAt(all, place, k);
+        const own = upcast(narrow(answers, 0, i * samples, samples)), piece = cutAt(all, place, k);
         const weighed = mul(mul(own, weights[0][place[0]]), weights[1][place[1]]);
         copy_(piece, add(piece, weighed));
       })
@@ -152,7 +153,7 @@ function canvasFor(
   beyond: readonly number[],
   begins: readonly (readonly number[])[],
 ) {
-  const { shape: [, channels, ...found], device } = answers, k = found[0] / height;
+  const { shape: [, channels, ...found], dtype, device } = answers, k = found[0] / height;
   if (found.length !== 2 || !Number.isInteger(k) || found[1] !== k * width) {
     throw new UserError(
       "usage",
@@ -164,9 +165,15 @@ function canvasFor(
   }
   const weights = begins.map((begin, d) =>
     weightsAlong(begin.map((at) => k * at), k * [height, width][d], k * sides[d]).map((row) =>
-      toDevice(tensor(Float32Array.from(row), d === 0 ? [row.length, 1] : [row.length]), device)
+      tensor(Float64Array.from(row), d === 0 ? [row.length, 1] : [row.length], {
+        dtype: opmathType(dtype),
+        device,
+      })
     )
   );
-  const all = zeros([samples, channels, ...sides.map((side, d) => k * (side + beyond[d]))], { device });
+  const all = zeros([samples, channels, ...sides.map((side, d) => k * (side + beyond[d]))], {
+    dtype: opmathType(dtype),
+    device,
+  });
   return { all, weights, k };
 }

@@ -1,7 +1,8 @@
 // A model of the next step is fed with its own predictions, step after step: static fields and forcings come from
 // the data. Its input is the rows as they are stored, so that a prediction takes a row's place before anything is
 // normalised or filled.
-import { cat, eq, narrow, toDtype, where } from "../../ffi/ops.ts";
+import { upcast } from "../../ffi/make.ts";
+import { cat, eq, narrow, where } from "../../ffi/ops.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { type Activation, type Block, forward, type Model } from "./model.ts";
 
@@ -59,7 +60,7 @@ export function rolledOut(inner: Model, plan: Rollout, parts: number, point: num
       const input = handed, isLast = step === most - 1;
       if (step >= rollout.steps) return isLast ? first! : x;
       const answer = forward(inner, windowOf(input, first, step));
-      const own = toDtype(Array.isArray(answer) ? answer[0] : answer as Tensor, "f32");
+      const own = upcast(Array.isArray(answer) ? answer[0] : answer as Tensor);
       const all = first === null ? own : joined(first, own, step * targets, targets, parts);
       return isLast ? all : [all, input];
     },

@@ -1,6 +1,6 @@
 // The squared error of maps and of their amplitudes at each wavelength: a blurred map lacks the short ones.
-import { add, constant, scale, sub } from "../../ffi/make.ts";
-import { fftRfft2, mean, mseLoss, sqrt, square, sumDim, toDtype, viewAsReal } from "../../ffi/ops.ts";
+import { add, constant, scale, sub, upcast } from "../../ffi/make.ts";
+import { fftRfft2, mean, mseLoss, sqrt, square, sumDim, viewAsReal } from "../../ffi/ops.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "./losses.ts";
@@ -28,7 +28,7 @@ export function spectral(facts: Facts, weight: number): Loss {
     name: "spectral",
     outputs: facts.outputs,
     apply(output, target) {
-      const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
+      const whole = upcast(output);
       if (whole.shape.length !== 4) {
         throw new UserError(
           "usage",
@@ -47,5 +47,5 @@ export function spectral(facts: Facts, weight: number): Loss {
 
 function amplitudes(maps: Tensor): Tensor {
   const power = sumDim(square(viewAsReal(fftRfft2(maps, null, [-2, -1], "ortho"))), [-1]);
-  return sqrt(add(power, constant(LEAST, "f32", maps.device)));
+  return sqrt(add(power, constant(LEAST, maps.dtype, maps.device)));
 }

@@ -1,8 +1,8 @@
 // Brings a model's output and its targets to one shape, for losses and metrics.
+import { upcast } from "../../ffi/make.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import {
   reshape,
-  toDtype,
   transpose,
   upsampleBilinear2d,
   upsampleLinear1d,
@@ -33,7 +33,7 @@ export function toLabels(scores: Tensor, labels: Tensor): Tensor {
   const [count, , ...from] = scores.shape, [items, ...to] = labels.shape;
   if (from.length !== to.length || from.length === 0 || from.join() === to.join()) return scores;
   if (count === items && from.every((size, i) => size <= to[i])) {
-    const wide = scores.dtype === "f32" ? scores : toDtype(scores, "f32");
+    const wide = upcast(scores);
     if (to.length === 1) return upsampleLinear1d(wide, to, false);
     if (to.length === 2) return upsampleBilinear2d(wide, to, false);
     if (to.length === 3) return upsampleTrilinear3d(wide, to, false);

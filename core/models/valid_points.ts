@@ -9,7 +9,7 @@ import type { Facts } from "./model.ts";
 
 /** Each point of a map counts so much (--loss-weight). */
 export interface PointWeights {
-  /** They have the shape of a map, and are f32. */
+  /** They have the shape of a map. */
   on(device: Device): Tensor;
 }
 
@@ -56,8 +56,10 @@ export const validPoints = (target: Tensor, ignored: number): Tensor =>
     : ne(target, constant(ignored, target.dtype, target.device));
 
 /** The weights of the valid points, and 0 elsewhere. */
-export const sharesOfPoints = (valid: Tensor, weights: PointWeights): Tensor =>
-  where(valid, weights.on(valid.device), constant(0, "f32", valid.device));
+export function sharesOfPoints(valid: Tensor, weights: PointWeights): Tensor {
+  const { device } = valid, own = weights.on(device);
+  return where(valid, own, constant(0, own.dtype, device));
+}
 
 /** Points that do not count are 0, and no gradient goes back from them. */
 export const onlyValid = (values: Tensor, valid: Tensor): Tensor =>

@@ -6,13 +6,18 @@ import { UserError } from "../base/errors.ts";
 import type { Loss } from "../models/losses.ts";
 import type { PredictedColumn } from "./predict.ts";
 
+/** Whole numbers, and floats: f64 of a model that computes in it (--amp fp64). */
+export const COLUMN_ARRAYS = { i32: Int32Array, f32: Float32Array, f64: Float64Array } as const;
+export type ColumnType = keyof typeof COLUMN_ARRAYS;
+export type ColumnValues = Int32Array | Float32Array | Float64Array;
+
 export interface PredictionColumn {
   readonly name: string;
-  readonly dtype: "i32" | "f32";
+  readonly dtype: ColumnType;
   readonly shape: readonly number[];
   readonly names?: readonly string[];
   /** Callers read in rising order. */
-  read(from: number, count: number): Int32Array | Float32Array;
+  read(from: number, count: number): ColumnValues;
   /** Tables of text have these in place of the numbers. */
   texts?(from: number, count: number): readonly string[];
   /** A row has all of its image, where this has such sides: it may be in another size, and nothing of it was cut off. */
@@ -117,7 +122,7 @@ export function predictionColumns(
     from: 0,
     count: spool.rows(),
   }));
-  const column = (name: string, dtype: "i32" | "f32", each: number) =>
+  const column = (name: string, dtype: ColumnType, each: number) =>
     reader(runs, dtype, each, ({ spool, from, count }) => spool.read(name, from, count));
   const roles = split ? parts.map(({ role }) => role) : [];
   const places = parts.map((_, part) => part);
@@ -142,14 +147,14 @@ export function predictionColumns(
 /** Rows of several runs as one column's. */
 function reader(
   runs: readonly Run[],
-  dtype: "i32" | "f32",
+  dtype: ColumnType,
   each: number,
   take: (run: Run) => ArrayLike<number>,
 ): PredictionColumn["read"] {
   let at = 0, before = 0; // the last run that was read, and the rows before it
   return (from, count) => {
     if (from < before) [at, before] = [0, 0];
-    const made = new (dtype === "i32" ? Int32Array : Float32Array)(count * each);
+    const made = new COLUMN_ARRAYS[dtype](count * each);
     for (let filled = 0; filled < count;) {
       const run = runs[at], skip = from + filled - before;
       if (skip >= run.count) {
@@ -196,7 +201,7 @@ function inOrder(spools: readonly { spool: Spool; part: number }[]): Run[] {
 export interface SpooledColumn {
   readonly name: string;
   readonly shape: readonly number[];
-  readonly dtype: "i32" | "f32";
+  readonly dtype: ColumnType;
 }
 
 export interface Spool {
@@ -204,7 +209,7 @@ export interface Spool {
   /** It is empty before the first rows. */
   columns(): readonly SpooledColumn[];
   rows(): number;
-  read(column: string, from: number, count: number): Int32Array | Float32Array;
+  read(column: string, from: number, count: number): ColumnValues;
   close(): void;
 }
 
@@ -256,7 +261,8 @@ function spool(
   const files = new Map<string, ColumnFile>();
   for (const kept of previous?.columns ?? []) files.set(kept.name, { kept, file: open(kept.name) });
   const fileOf = ({ name, shape, values }: PredictedColumn): ColumnFile => {
-    const kept = { name, shape, dtype: values instanceof Int32Array ? "i32" : "f32" } as const;
+    const dtype = values instanceof Int32Array ? "i32" : values instanceof Float64Array ? "f64" : "f32";
+    const kept = { name, shape, dtype } as const;
     const found = files.get(name) ?? { kept, file: open(name) };
     files.set(name, found);
     if (found.kept.shape.join() === shape.join()) return found;
@@ -281,9 +287,9 @@ function spool(
     read(column, from, count) {
       const { kept: { shape, dtype }, file } = files.get(column)!;
       const each = shape.reduce((product, size) => product * size, 1);
-      const made = new (dtype === "i32" ? Int32Array : Float32Array)(count * each);
+      const made = new COLUMN_ARRAYS[dtype](count * each);
       const bytes = new Uint8Array(made.buffer);
-      reading(where, () => file.seekSync(from * each * 4, Deno.SeekMode.Start));
+      reading(where, () => file.seekSync(from * each * made.BYTES_PER_ELEMENT, Deno.SeekMode.Start));
       for (let done = 0; done < bytes.length;) {
         const got = reading(where, () => file.readSync(bytes.subarray(done)));
         if (!got) throw new UserError("data", `${where}: what was predicted is no longer all there.`);

@@ -6,7 +6,7 @@ import type { ClassicAttributes, ClassicType, NetcdfNumbers } from "../data/writ
 import { type Grid, type GridTarget, listOf } from "../data/arrays/grid.ts";
 import { ARRAYS } from "../data/writers/netcdf.ts";
 import type { Source } from "../data/source/source.ts";
-import { elementsOf, type PredictionColumn } from "./columns.ts";
+import { COLUMN_ARRAYS, elementsOf, type PredictionColumn } from "./columns.ts";
 import { kept, memberAxis } from "./coordinates.ts";
 
 /** A file on a grid needs this beside the columns. */
@@ -174,7 +174,7 @@ function numberField(
   { all, each, places, target, axes }: Layout,
   { grid, units, masked }: GridJob,
 ): PredictionField {
-  const width = elementsOf(column), fill = fillOf(one), type = "f32";
+  const width = elementsOf(column), type = column.dtype === "f64" ? "f64" : "f32", fill = fillOf(one, type);
   // Row-major over leads, parts and the target's own points.
   const known = Int32Array.from(
     grid.leads.flatMap((_, lead) => parts.flatMap(() => Array.from(places, (place) => lead * each + place))),
@@ -195,7 +195,7 @@ function numberField(
     attributes: attributes(kept(one, grid, { type, fill }), one.name),
     values(from, count) {
       const numbers = column.read(from, count), truth = hidden?.read(from, count);
-      const made = new Float32Array(count * elements);
+      const made = new COLUMN_ARRAYS[type](count * elements);
       for (let i = 0; i < count; i++) {
         for (let j = 0; j < elements; j++) {
           const found = numbers[i * width + at[j]];
@@ -235,10 +235,10 @@ function placesOf({ shape }: GridTarget, { pointwise }: Grid, begin: number): In
 }
 
 /** The data's own, where a float can be it. */
-function fillOf({ dtype, attributes }: GridTarget): number {
+function fillOf({ dtype, attributes }: GridTarget, type: "f32" | "f64"): number {
   const fill = attributes.get("_FillValue");
   if (typeof fill !== "object" || !/^f(32|64)$/.test(dtype ?? "")) return NaN;
-  const number = Math.fround(fill[0]);
+  const number = type === "f64" ? fill[0] : Math.fround(fill[0]);
   return Number.isFinite(number) ? number : NaN;
 }
 

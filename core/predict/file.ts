@@ -1,3 +1,4 @@
+import { dtypeBytes } from "../../ffi/dtype.ts";
 import { dirname } from "../../deps/path.ts";
 import { checkDisk, writing } from "../base/new_file.ts";
 import { writeZarr } from "../data/writers/zarr.ts";
@@ -7,7 +8,7 @@ import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
 import { VERSION } from "../base/version.ts";
 import { isMapFolder, writeClassMaps } from "./class_maps.ts";
-import { elementsOf, type PredictionColumn } from "./columns.ts";
+import { COLUMN_ARRAYS, type ColumnValues, elementsOf, type PredictionColumn } from "./columns.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import {
   type ClassicAttributes,
@@ -130,7 +131,7 @@ function headsOf(column: PredictionColumn): string[] {
   const prefix = name === "probabilities" ? "probability" : name;
   return Array.from(
     { length: each },
-    (_, k) => each === 1 ? name : `${prefix}_${dtype === "f32" && names?.[k] || k}`,
+    (_, k) => each === 1 ? name : `${prefix}_${dtype !== "i32" && names?.[k] || k}`,
   );
 }
 
@@ -138,11 +139,12 @@ function cellsOf(column: PredictionColumn, from: number, count: number): (i: num
   const texts = column.texts?.(from, count);
   if (texts) return (i) => [escaped(texts[i])];
   const values = column.read(from, count), each = elementsOf(column);
+  const text = column.dtype === "f64" ? (value: number) => wordOf(value) ?? String(value) : shortest;
   const word = (value: number) => column.dtype === "i32" ? column.names?.[value] : undefined;
   return (i) =>
     Array.from(
       { length: each },
-      (_, k) => escaped(word(values[i * each + k]) ?? shortest(values[i * each + k])),
+      (_, k) => escaped(word(values[i * each + k]) ?? text(values[i * each + k])),
     );
 }
 
@@ -160,7 +162,7 @@ function parquetColumns(column: PredictionColumn): ColumnToWrite[] {
   if (texts) return [{ name: column.name, type: "text", read: texts }];
   const named = dtype === "i32" && names !== undefined && names.length > 0;
   // Columns of one prediction take turns at the same rows.
-  let held: { from: number; count: number; values: Int32Array | Float32Array } | null = null;
+  let held: { from: number; count: number; values: ColumnValues } | null = null;
   const rows = (from: number, count: number) => {
     if (held?.from !== from || held.count !== count) held = { from, count, values: column.read(from, count) };
     return held.values;
@@ -170,7 +172,7 @@ function parquetColumns(column: PredictionColumn): ColumnToWrite[] {
     type: named ? "text" : dtype,
     read(from, count) {
       const all = rows(from, count);
-      const own = dtype === "i32" ? new Int32Array(count) : new Float32Array(count);
+      const own = new COLUMN_ARRAYS[dtype](count);
       for (let i = 0; i < count; i++) own[i] = all[i * each + k];
       return named ? Array.from(own, (value) => names[value] ?? String(value)) : own;
     },
@@ -179,13 +181,17 @@ function parquetColumns(column: PredictionColumn): ColumnToWrite[] {
 
 /** Returns the shortest text that is this f32 again; Python and spreadsheets read nan. */
 function shortest(value: number): string {
-  if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  const word = wordOf(value);
+  if (word !== null) return word;
   for (let digits = 6; digits < 9; digits++) {
     const text = Number(value.toPrecision(digits));
     if (Math.fround(text) === value) return String(text);
   }
   return String(value);
 }
+
+const wordOf = (value: number): string | null =>
+  Number.isFinite(value) ? null : Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
 
 const escaped = (text: string): string => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 
@@ -228,10 +234,10 @@ const namesOf = ({ names = [] }: PredictionColumn): ClassicAttributes =>
 /** A chunk has at most so many numbers, but at least one row. */
 const CHUNK = 1 << 18;
 
-const columnBytesOf = (column: Pick<PredictionColumn, "shape">): number =>
-  4 * column.shape[0] * elementsOf(column);
+const columnBytesOf = (column: Pick<PredictionColumn, "shape" | "dtype">): number =>
+  dtypeBytes(column.dtype) * column.shape[0] * elementsOf(column);
 
-export function* columnPieces(column: PredictionColumn): Generator<Int32Array | Float32Array> {
+export function* columnPieces(column: PredictionColumn): Generator<ColumnValues> {
   const samples = column.shape[0], rows = Math.max(1, Math.floor(CHUNK / Math.max(1, elementsOf(column))));
   for (let from = 0; from < samples; from += rows) yield column.read(from, Math.min(rows, samples - from));
 }

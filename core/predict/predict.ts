@@ -7,6 +7,7 @@ import { pathExists } from "../base/files.ts";
 import {
   type ColumnNames,
   type ColumnRole,
+  type ColumnValues,
   openNamedSpool,
   openSpool,
   outlineOf,
@@ -24,7 +25,7 @@ import { writeGrid } from "./grid.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { constant, readBytes, scale, toNumbers } from "../../ffi/make.ts";
+import { constant, readBytes, scale, toNumbers, upcast } from "../../ffi/make.ts";
 import { argmax, cat, exp, gt, narrow, reshape, softmax, toDtype, zerosLike } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
@@ -169,7 +170,7 @@ function removeAll(folder: string): void {
 export interface PredictedColumn {
   readonly name: string;
   readonly shape: readonly number[];
-  readonly values: Int32Array | Float32Array;
+  readonly values: ColumnValues;
 }
 
 /** The range excludes its end. */
@@ -229,7 +230,7 @@ async function predictSamples(
           const ids = at.map((place) => source.indices?.[place] ?? place);
           pass.begin?.(done, ids);
           const [answer, others] = tensorList(autocast(pass.cast, pass.onGpu, () => answersTo(pass, input)));
-          const own = pass.loss.answer?.(toDtype(answer, "f32")) ?? answer;
+          const own = pass.loss.answer?.(upcast(answer)) ?? answer;
           const output = source.restore?.(own, at, shiftedParts(pass.loss)) ?? own;
           const members = others && restoredMembers(source, others, at);
           const target = targets ? ownTargets(source, batch, at) : batch.target;
@@ -262,17 +263,20 @@ function restoredMembers(source: Source, members: Tensor, at: Int32Array): Tenso
   return reshape(source.restore(reshape(members, [rows, count * targets, ...map]), at, parts), members.shape);
 }
 
-const floats = (name: string, rows: Tensor): PredictedColumn => ({
-  name,
-  shape: rows.shape.slice(1),
-  values: new Float32Array(readBytes(toDtype(rows, "f32")).buffer),
-});
+function floats(name: string, rows: Tensor): PredictedColumn {
+  const wide = upcast(rows), { buffer } = readBytes(wide);
+  return {
+    name,
+    shape: rows.shape.slice(1),
+    values: wide.dtype === "f64" ? new Float64Array(buffer) : new Float32Array(buffer),
+  };
+}
 
 /** A normal distribution is its mean and its standard deviation. */
 function numbersOf(output: Tensor, { parts = [], point = 0, logVariance }: Loss): PredictedColumn[] {
   if (logVariance === undefined) return [floats("prediction", output)];
   const count = output.shape[1] / parts.length;
-  const part = (i: number) => toDtype(narrow(output, 1, i * count, count), "f32");
+  const part = (i: number) => upcast(narrow(output, 1, i * count, count));
   return [floats("prediction", part(point)), floats("std", exp(scale(part(logVariance), 0.5)))];
 }
 

@@ -85,12 +85,15 @@ export function packParameters(
   multiple = 1,
   shared: Shared = () => null,
 ): Arena {
-  const entries = [...named];
+  const entries = [...named], dtype = entries[0]?.[1].dtype ?? "f32";
   const shapes = entries.map(([, p]) => p.shape);
   const counts = entries.map(([, p]) => p.numel);
   const { starts, total: taken } = alignedStarts(counts), total = Math.ceil(taken / multiple) * multiple;
-  const flat = keep(longLivedZeros([total], { device }));
-  const gradient = keep((direct ? null : shared(total)) ?? longLivedZeros([direct ? 0 : total], { device }));
+  const flat = keep(longLivedZeros([total], { dtype, device }));
+  const gradient = keep(
+    (direct || dtype !== "f32" ? null : shared(total)) ??
+      longLivedZeros([direct ? 0 : total], { dtype, device }),
+  );
   const viewsOf = (buffer: Tensor) =>
     shapes.map((shape, i) => keep(scope(() => view(narrow(buffer, 0, starts[i], counts[i]), shape))));
   const gradients = direct ? [] : viewsOf(gradient);
@@ -168,7 +171,7 @@ const inOrder = ({ order, gradients }: Arena): readonly Tensor[] =>
 /** The norm of the gradient is that of these vectors' row norms; null where it is something else. Their memory stays. */
 export function normVectors(arena: Arena): readonly Tensor[] | null {
   const { flat, direct, sumsAsTorch } = arena;
-  if (flat.device !== "cpu" || direct || !isWhole(arena)) return null;
+  if (flat.device !== "cpu" || flat.dtype !== "f32" || direct || !isWhole(arena)) return null;
   const isRow = (g: Tensor) => sumsAsTorch ? !turns(g, sumsAsTorch) : g.numel <= LONG;
   return inOrder(arena).every(isRow) ? inOrder(arena) : null;
 }
@@ -185,7 +188,9 @@ export const rowNorm = (t: Tensor): Tensor => linalgMatrixNorm(reshape(t, [1, -1
 const PIECE = 16_384, LONG = 65_536;
 
 const tensorNorm = (g: Tensor): Tensor =>
-  g.numel > LONG ? sqrt(sum(stack(split(asVector(g), PIECE).map((piece) => dot(piece, piece))))) : rowNorm(g);
+  g.numel > LONG && g.dtype === "f32"
+    ? sqrt(sum(stack(split(asVector(g), PIECE).map((piece) => dot(piece, piece)))))
+    : rowNorm(g);
 
 type SumsAsTorch = NonNullable<Arena["sumsAsTorch"]>;
 const turns = (g: Tensor, { channelsLast }: SumsAsTorch): boolean => channelsLast && g.shape.length === 4;

@@ -105,7 +105,8 @@ export function placeInEpoch(
 }
 
 export function precisionNote({ amp }: Built): string[] {
-  return amp === "off" ? [] : [`Mixed precision: ${amp}`];
+  if (amp === "off") return [];
+  return [amp === "fp64" ? "Double precision: weights, data and steps are fp64" : `Mixed precision: ${amp}`];
 }
 
 export function shardsNote({ training }: Config, { global }: BatchPlan): string[] {

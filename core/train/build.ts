@@ -28,6 +28,7 @@ import { compiledMode } from "./compiled_choice.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 import type { Source } from "../data/source/source.ts";
 import { isOfLatitude, pointWeights } from "../data/source/weights.ts";
+import { weightsDtype } from "../settings/precision.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import { needsWholeGradient } from "./clipping.ts";
 
@@ -80,7 +81,7 @@ export function build(
   if (training.loss_weight !== "" && !plain) refuseTurned(training.loss_weight, config.data);
   const weights = training.loss_weight === "" || silent
     ? null
-    : pointWeights(training.loss_weight, data.train);
+    : pointWeights(training.loss_weight, data.train, weightsDtype(training));
   const classWeights = measuredWeights(training, data.train);
   const chosen = createLoss(
     {
@@ -111,7 +112,7 @@ export function build(
   const packed = packParameters(
     trained.named,
     device,
-    ranks === 1 && !whole && compiledMode(training, device !== "cpu") === null,
+    ranks === 1 && !whole && (amp === "fp64" || compiledMode(training, device !== "cpu") === null),
     config.distributed.zero === 1 ? ranks : 1,
     shared,
   );
@@ -123,7 +124,7 @@ export function build(
   };
   moveBuffers(model, device, trained.frozen);
   for (const i of trained.waiting.keys()) requireGrad(arena.parameters[i], false);
-  const cast = amp === "off" ? null : amp === "fp16" ? "f16" : "bf16";
+  const cast = amp === "fp16" ? "f16" : amp === "bf16" ? "bf16" : null;
   const pass: Pass = {
     model,
     loss,

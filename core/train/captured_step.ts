@@ -1,5 +1,6 @@
 // --compile on a GPU: the whole step (forward, backward, unscale, clip, update) is captured as a CUDA graph, which one
 // call replays. It reads the rows where the feed copies them to, and copies rate and numbers from and to the host itself.
+import type { DType } from "../../ffi/dtype.ts";
 import { captureGraph, type CudaGraph, hasCudaGraphs } from "../../ffi/cuda_graph.ts";
 import {
   cudaMemory,
@@ -281,9 +282,9 @@ function inputsFor(batches: readonly MicroBatch[]): Inputs {
 /** A step has a loss, a norm and a finding at most. */
 const MOST_NUMBERS = 3;
 
-function newPinnedBuffers(): PinnedBuffers {
-  const of = (shape: number[]) => keep(uninitialised(shape, { dtype: "f32", pinned: true }));
-  return { rate: of([]), numbers: of([MOST_NUMBERS]), done: newEvent() };
+function newPinnedBuffers(dtype: DType): PinnedBuffers {
+  const of = (shape: number[], dtype: DType) => keep(uninitialised(shape, { dtype, pinned: true }));
+  return { rate: of([], "f32"), numbers: of([MOST_NUMBERS], dtype), done: newEvent() };
 }
 
 function byType(tensors: readonly Tensor[]): Inputs["groups"] {
@@ -363,9 +364,9 @@ function capture(
   beside?: CudaGraph,
 ): CapturedStep {
   const { pass: { seeds }, optimizer, ranks } = trainer;
-  const outcomes: CapturedStep["outcomes"][number][] = [], pinned = newPinnedBuffers(), { batches } = inputs;
-  const { device } = trainer.gradients.arena.flat;
-  const shares = batches.length === 1 && !ranks ? null : batches.map(() => keep(scalar(1, "f32", device)));
+  const outcomes: CapturedStep["outcomes"][number][] = [], { batches } = inputs;
+  const { dtype, device } = trainer.gradients.arena.flat, pinned = newPinnedBuffers(dtype);
+  const shares = batches.length === 1 && !ranks ? null : batches.map(() => keep(scalar(1, dtype, device)));
   const parts: StepParts = {
     ...trainer,
     at: unwatched,

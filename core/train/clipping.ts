@@ -1,5 +1,6 @@
 // Changes a step's gradients before the update: clips them by their norm, by that of a group, by value or by the size of the
 // weights, and adds noise. All of it waits for nothing on the device.
+import { roundingTo } from "./optimizers/line_search.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { manualSeed } from "../../ffi/context.ts";
 import { add, constant, scalar } from "../../ffi/make.ts";
@@ -39,21 +40,22 @@ export type ChangeGradients = (step: number) => void;
 /** The same as torch.nn.utils.clip_grad_norm_, without waiting for a GPU. */
 export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number): void {
   scope(() => {
-    const { device } = norm, factor = device === "cpu" ? clipFactor(norm.item(), limit) : null;
+    const { device } = norm, factor = device === "cpu" ? clipFactor(norm, limit) : null;
     if (factor === 1) return;
-    const scale = factor === null ? factorOnDevice(norm, limit) : scalar(factor);
+    const scale = factor === null ? factorOnDevice(norm, limit) : scalar(factor, norm.dtype);
     for (const gradient of gradients) mul_(gradient, scale);
   });
 }
 
 function factorOnDevice(norm: Tensor, limit: number): Tensor {
-  const { device } = norm, longest = constant(limit, "f32", device);
-  return minimum(div(longest, add(norm, constant(1e-6, "f32", device))), constant(1, "f32", device));
+  const number = (value: number) => constant(value, norm.dtype, norm.device);
+  return minimum(div(number(limit), add(norm, number(1e-6))), number(1));
 }
 
-/** Python's limit / norm is the norm's reciprocal, times the limit, each rounded to f32. */
-function clipFactor(norm: number, limit: number): number {
-  const { fround } = Math, factor = fround(fround(1 / fround(norm + fround(1e-6))) * fround(limit));
+/** Python's limit / norm is the norm's reciprocal, times the limit, each rounded to the norm's type. */
+function clipFactor(norm: Tensor, limit: number): number {
+  const round = roundingTo(norm.dtype);
+  const factor = round(round(1 / round(norm.item() + round(1e-6))) * round(limit));
   return factor > 1 ? 1 : factor; // NaN stays
 }
 
@@ -116,8 +118,8 @@ function clipValues(
 ): ChangeGradients | null {
   if (most === 0) return null;
   return () => {
-    const { device } = updated.flat,
-      [low, high] = [-most, most].map((value) => constant(value, "f32", device));
+    const { dtype, device } = updated.flat,
+      [low, high] = [-most, most].map((value) => constant(value, dtype, device));
     for (const gradient of updated.memory) clamp_(gradient, low, high);
   };
 }
@@ -132,7 +134,7 @@ function clipAdaptively({ config, model, arena }: Changed): ChangeGradients | nu
   const isHead = matcher(isCode(name) || isExported(name) ? [] : headOf(model, config));
   const clipped = arena.names.flatMap((name, i) => isHead(name) ? [] : [i]);
   return () => {
-    const { device } = arena.flat, number = (value: number) => constant(value, "f32", device);
+    const { dtype, device } = arena.flat, number = (value: number) => constant(value, dtype, device);
     const [least, leastGradient, factor] = [LEAST, LEAST_GRADIENT, share].map(number);
     for (const i of clipped) {
       scope(() => {

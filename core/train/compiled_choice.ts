@@ -1,4 +1,5 @@
 // Settings say whether steps are compiled, and which way; some models and settings can't be.
+import { weightsDtype } from "../settings/precision.ts";
 import type { Cursor } from "../checkpoint/training_state.ts";
 import { formatMilliseconds } from "../base/format.ts";
 import type { Team } from "../ranks/team.ts";
@@ -43,6 +44,7 @@ export function whyNotCompiled(
   ranks: boolean,
 ): string | null {
   if (compiler === null) return NO_COMPILER;
+  if (weightsDtype(config.training) === "f64") return DOUBLE;
   if (pass.model.turns) return TURNS;
   if (pass.model.afterStep) return FOLLOWS;
   if (trained.waiting.size > 0) return `${thawing(config.training)} trains other parameters in later epochs`;
@@ -67,6 +69,7 @@ const keptInCode = ({ model, training }: Config): string | null =>
   ) ??
     null;
 
+const DOUBLE = "--amp fp64 computes in double precision, which is libtorch's own";
 export const TURNS = "its losses take turns", FOLLOWS = "weights follow others behind each step";
 
 // --compile alone takes the faster way. At the start some micro-batches are timed, compiled and op by op in turn, and the run

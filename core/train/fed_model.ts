@@ -10,8 +10,11 @@ import type { Facts, Model } from "../models/model.ts";
 import { ofPatches, paddingInPatches, type Patches, patchesOf, wholeMaps } from "../models/patches.ts";
 import { createModel } from "../models/registry.ts";
 import { rolledOut } from "../models/rollout.ts";
+import { weightsDtype } from "../settings/precision.ts";
 import type { Config } from "../settings/settings.ts";
+import { noGrad } from "../../ffi/autograd.ts";
 import { toDevice } from "../../ffi/make.ts";
+import { toCopy } from "../../ffi/ops.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { packParameters } from "./arena.ts";
 import type { TrainedOn } from "./data_facts.ts";
@@ -57,7 +60,10 @@ interface Fed extends Pick<Opened, "whole" | "rollout"> {
 }
 
 /** The model of the settings, as the data feeds it. */
-export function modelFor(config: Config, data: Fed, loss: Loss): Model {
+export const modelFor = (config: Config, data: Fed, loss: Loss): Model =>
+  inPrecision(fedModel(config, data, loss), config.training);
+
+function fedModel(config: Config, data: Fed, loss: Loss): Model {
   const settings = inPatches(config, data), facts = ofPatches(data.train.facts, patchesIn(config));
   const { rollout } = data;
   if (!rollout) return createModel(settings, facts, loss.outputs);
@@ -78,6 +84,30 @@ export function modelFor(config: Config, data: Fed, loss: Loss): Model {
   const inner = createModel(settings, one, loss.outputs / most);
   return rolledOut(inner, rollout, loss.parts?.length ?? 1, loss.point ?? 0);
 }
+
+/** Weights are drawn as f32, and so are those of --amp fp64: as PyTorch's model.double() leaves them. */
+function inPrecision(model: Model, training: Config["training"]): Model {
+  const wanted = weightsDtype(training), { root } = model;
+  if (isExported(model.name)) {
+    const odd = root.namedParameters().find(([, { dtype }]) => dtype !== wanted);
+    if (odd) throw otherPrecision(model.name, odd[0], odd[1].dtype);
+  } else if (wanted === "f64") {
+    for (const [, t] of [...root.namedParameters(), ...root.namedState()]) {
+      if (t.dtype === "f32") t.replaceWith(noGrad(() => toCopy(t, "f64")));
+    }
+  }
+  return model;
+}
+
+const otherPrecision = (path: string, parameter: string, dtype: string): UserError =>
+  new UserError(
+    "usage",
+    dtype === "f64"
+      ? `${path}: its parameter ${parameter} is f64: train it in double precision with --amp fp64, or call model.float() ` +
+        "before torch.export.export."
+      : `${path}: its parameter ${parameter} is ${dtype}, and --amp fp64 trains in double precision: call model.double(), ` +
+        "and export it with an example input of torch.float64.",
+  );
 
 /** Frozen weights lie outside of the arena, as buffers do. */
 export function moveBuffers({ root }: Model, device: Device, frozen: readonly Tensor[] = []): void {

@@ -52,8 +52,10 @@ export function gpuFactsOf(
 
 const numberOf = (device: Device): number => Number(device.slice("cuda:".length));
 
+const TYPES = { off: "f32", fp16: "f16", bf16: "bf16", fp64: "f64" } as const;
+
 function kernelsFor(model: Model, amp: Amp, device: Device): AttentionKernel[] {
-  const dtype = amp === "off" ? "f32" : amp === "fp16" ? "f16" : "bf16";
+  const dtype = TYPES[amp];
   const distinct = new Map(attentionsIn(model).map((one) => [JSON.stringify(one), one]));
   const kernels = [...distinct.values()].map((one) => attentionKernel(one, dtype, device));
   return [...new Set(kernels.filter((kernel) => kernel !== null))];

@@ -111,6 +111,7 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Fr
   } finally {
     model.root.train(true);
   }
+  if (amp === "fp64") perSample *= 2;
   return { state, copy: copy <= free / 2 ? copy : 0, perSample, batch };
 }
 
@@ -124,7 +125,7 @@ function sentenceOf(need: Need, { free, ranks }: FreeMemory, { training }: Confi
   const ways = [
     smaller > 0 ? `--batch-size ${smaller}` : "",
     training.gradient_checkpointing ? "" : "--gradient-checkpointing",
-    amp === "off" ? "--amp bf16" : "",
+    amp === "off" ? "--amp bf16" : amp === "fp64" ? "--amp off" : "",
   ].filter((way) => way !== "");
   return `Training takes about ${formatBytes(state + perSample * batch)} more${each} (${
     formatBytes(state)
@@ -157,7 +158,7 @@ export function outOfMemory(
       ? `--batch-size ${half} --global-batch-size ${trainer.plan.global} (the same training, by accumulation)`
       : "",
     recomputes ? "" : "--gradient-checkpointing",
-    trainer.amp === "off" ? "--amp bf16" : "",
+    trainer.amp === "off" ? "--amp bf16" : trainer.amp === "fp64" ? "--amp off" : "",
   ].filter((way) => way !== "");
   return new UserError(
     "memory",

@@ -6,7 +6,8 @@ import { type Device, keep, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { type Arena, firstNonFinite, textOfNonFinite } from "./arena.ts";
 
-export type Amp = "bf16" | "fp16" | "off";
+/** The types that steps compute in: fp64 is that of weights and data, too. */
+export type Amp = "bf16" | "fp16" | "off" | "fp64";
 
 /** "auto": bf16 on a GPU that computes in it (compute capability 8.0), fp16 on an older one, off on a CPU. */
 export function chooseAmp(wanted: "auto" | Amp, device: Device, capability?: number): Amp {

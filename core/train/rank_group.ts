@@ -1,5 +1,5 @@
 // A run's part in a group of ranks: shares of a batch, reports, a common start, shared cores.
-import { isFloating } from "../../ffi/dtype.ts";
+import { type DType, isFloating } from "../../ffi/dtype.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
@@ -49,7 +49,7 @@ export function openRankGroup(
   team: Team,
   control: Control,
   buffers: readonly Tensor[],
-  device: Tensor["device"],
+  { device, dtype }: Pick<Tensor, "device" | "dtype">,
 ): RankGroup {
   const statistics = buffers.filter((t) => isFloating(t.dtype));
   const shareBuffers = () => {
@@ -59,7 +59,7 @@ export function openRankGroup(
   return {
     team,
     control,
-    shares: openShares(team, device),
+    shares: openShares(team, device, dtype),
     request(requests, save, evaluate = false) {
       const stop = requests.stop();
       if (stop !== null && !stopping) control.request("stop", stop);
@@ -86,7 +86,7 @@ export function openRankGroup(
 /** The caller's scope has the shares. Rank 0 calls `onEmpty` where no rank has an item, if the host knows it. */
 type Shares = (batches: readonly MicroBatch[], loss: Loss, onEmpty?: () => void) => readonly Share[];
 
-function openShares({ collectives, rank, world }: Team, device: Device): Shares {
+function openShares({ collectives, rank, world }: Team, device: Device, dtype: DType): Shares {
   const total = keep(zeros([1], { dtype: "f64", device }));
   return (batches, loss, onEmpty) => {
     if (world > 1 || batches.length > 1) { for (const { target } of batches) loss.refuseUneven?.(target); }
@@ -101,7 +101,7 @@ function openShares({ collectives, rank, world }: Team, device: Device): Shares 
     // Reading it on the host would wait for the device.
     const all = reshape(total, []);
     return items.map((count) =>
-      count === 0 ? 0 : scope(() => toDtype(div(scalar(count, "f64", device), all), "f32"))
+      count === 0 ? 0 : scope(() => toDtype(div(scalar(count, "f64", device), all), dtype))
     );
   };
 }

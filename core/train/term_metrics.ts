@@ -1,5 +1,5 @@
 // The values of a sum's terms beside it: each term's mean over the items that it counts.
-import { constant } from "../../ffi/make.ts";
+import { constant, upcast } from "../../ffi/make.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { cat, mul, reshape, stack, toDtype } from "../../ffi/ops.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
@@ -14,7 +14,7 @@ const SUMS = 2;
 /** The terms' sums follow the measure's own. */
 export function withTerms(of: Measure, terms: readonly WeighedLoss[]): Measure {
   const sumsOf = (output: Tensor, target: Tensor): Tensor => {
-    const exact = output.dtype !== "f32" && isFloating(output.dtype) ? toDtype(output, "f32") : output;
+    const exact = isFloating(output.dtype) ? upcast(output) : output;
     const rows = terms.map(({ loss }) => {
       const items = loss.validCount(target), count = constant(items, "f64", output.device);
       const mean = items === 0

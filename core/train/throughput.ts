@@ -123,7 +123,7 @@ export function openInstruments(
 
 /** 1e12 operations a second; 0 where it is not known. */
 function knownPeak(tf32: boolean, device: Device, amp: Amp): number {
-  if (device === "cpu") return 0;
+  if (device === "cpu" || amp === "fp64") return 0; // what a card makes of doubles is not in the table
   const kind = amp !== "off" ? amp : tf32 && gpuBackend().tf32Since !== null ? "tf32" : "fp32";
   return peakOf(cudaName(Number(device.slice("cuda:".length))), kind) ?? 0;
 }

@@ -93,7 +93,7 @@ export async function openTrainer(given: Launch) {
     /** Puts into the cursor what it has to know of compiled steps. Every rank calls it before a save. */
     keepRefusals: refusals.keep,
     /** Null where this rank is alone. */
-    ranks: team && control && openRankGroup(team, control, buffersOf(model.model), device),
+    ranks: team && control && openRankGroup(team, control, buffersOf(model.model), model.arena.flat),
     profile: openProfile(launch, instruments.account, logs, console),
     // A rank that updates a part of the weights has no whole gradients.
     inspect: wants.histograms === 0

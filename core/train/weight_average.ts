@@ -19,7 +19,7 @@ import { finished } from "./micro_batch.ts";
 
 export function createEma(arena: Arena, decay: number): Ema {
   const average = keep(scope(() => clone(arena.flat)));
-  const weight = constant(1 - decay, "f32", arena.flat.device);
+  const weight = constant(1 - decay, arena.flat.dtype, arena.flat.device);
   return {
     average,
     update: () => void lerp_(average, arena.flat, weight),
@@ -52,7 +52,7 @@ export function createWeightAverage(arena: Arena, root: Module, start: number): 
       if (epoch < start) return;
       const share = 1 / ++made.averaged;
       if (share === 1) copy_(average, arena.flat);
-      else scope(() => lerp_(average, arena.flat, constant(share, "f32", average.device)));
+      else scope(() => lerp_(average, arena.flat, constant(share, average.dtype, average.device)));
     },
     swap() {
       if (made.averaged === 0) return;

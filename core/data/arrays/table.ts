@@ -10,6 +10,8 @@ export interface Column {
   readonly dtype: DType;
   /** Values are row-major in this machine's byte order. Only chosen columns are read, once. */
   read(): ArrayBufferView;
+  /** The same, exactly, where read() gives no more than f32 holds. */
+  doubles?(): Float64Array;
   /** The values are floats only because a missing value is NaN, so they can still be classes. */
   readonly whole?: boolean;
   /** The numbers 0, 1, 2, ... stand for texts; such a column can only be the one target. */

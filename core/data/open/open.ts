@@ -1,5 +1,6 @@
 import type { Config } from "../../settings/settings.ts";
 import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
+import { weightsDtype } from "../../settings/precision.ts";
 import { valuesWithoutSecrets } from "../../base/secrets.ts";
 import { UserError } from "../../base/errors.ts";
 import { patchesOf } from "../../models/patches.ts";
@@ -14,6 +15,7 @@ import { ownPaths, withOwnFiles } from "./own_files.ts";
 import { type Source, withoutStandIns } from "../source/source.ts";
 import { isResampled } from "../arrays/resample.ts";
 import { type Transformed, transformed } from "../transforms/apply.ts";
+import { asDoubles } from "../transforms/doubles.ts";
 import { userData } from "../user/data.ts";
 import { key } from "../../base/random.ts";
 import { listOf } from "../augment/list.ts";
@@ -44,8 +46,11 @@ export function openData(
   const staged = data.stage !== "" && data.data_path !== "" && !isUrl(data.data_path) ? stage(data) : null;
   const read = staged ? { ...data, data_path: staged.path } : data;
   const request = { data: read, training, model };
-  const own = training.predicts ? eachAlone : (sources: Sources) => sources;
-  const opened = own(withOwnFiles(request, openSources, hasColumns(data)));
+  const ways = [
+    ...(training.predicts ? [withoutStandIns] : []),
+    ...(weightsDtype(training) === "f64" ? [asDoubles] : []),
+  ];
+  const opened = ways.reduce(eachOf, withOwnFiles(request, openSources, hasColumns(data)));
   const { plain } = training;
   const patches = patchesOf(data, model.padding, 1);
   const done = transformed(opened, {
@@ -86,11 +91,11 @@ export function openData(
   };
 }
 
-const eachAlone = (sources: Sources): Sources => ({
+const eachOf = (sources: Sources, way: (source: Source) => Source): Sources => ({
   ...sources,
-  train: withoutStandIns(sources.train),
-  val: sources.val && withoutStandIns(sources.val),
-  test: sources.test && withoutStandIns(sources.test),
+  train: way(sources.train),
+  val: sources.val && way(sources.val),
+  test: sources.test && way(sources.test),
 });
 
 /** The data has no targets but its inputs. */

@@ -2,7 +2,7 @@
 // are, and what stands for them in a model's input.
 import * as ops from "../../../ffi/ops.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
-import { constant, onEachDevice, tensor, toNumbers } from "../../../ffi/make.ts";
+import { constant, constantRowBeside, toNumbers } from "../../../ffi/make.ts";
 import { type Device, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
@@ -102,7 +102,7 @@ export function withoutGaps(
       const before = standIn
         ? ops.where(present, x, standIn(ids, x.device))
         : numbers
-        ? ops.where(present, x, numbers(x.device))
+        ? ops.where(present, x, numbers(x))
         : x;
       const valued = values ? values(before) : before;
       const known = standIn ? ops.eq(valued, valued) : present;
@@ -121,7 +121,7 @@ const inSteps = (numbers: readonly number[], [channels = 1]: readonly number[], 
     ? Array.from({ length: channels }, (_, i) => numbers[i % numbers.length])
     : numbers;
 
-function perChannel(numbers: readonly number[], shape: readonly number[]): (device: Device) => Tensor {
+function perChannel(numbers: readonly number[], shape: readonly number[]): (x: Tensor) => Tensor {
   const channels = shape[0] ?? 1;
   if (numbers.length > 1 && numbers.length !== channels) {
     throw new UserError(
@@ -131,9 +131,7 @@ function perChannel(numbers: readonly number[], shape: readonly number[]): (devi
       }: give one for all channels, or one for each.`,
     );
   }
-  return onEachDevice(() =>
-    tensor(Float32Array.from(numbers), [numbers.length, ...shape.slice(1).map(() => 1)])
-  );
+  return constantRowBeside(numbers, [numbers.length, ...shape.slice(1).map(() => 1)]);
 }
 
 const FILL_WORDS = ["mean", "none", "climatology", "nearest"] as const;

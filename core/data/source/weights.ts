@@ -1,5 +1,5 @@
 // Weights of the points of a map: the cosine of their latitude, or a variable such as the area of a cell.
-import { onEachDevice, tensor } from "../../../ffi/make.ts";
+import { constantRow } from "../../../ffi/make.ts";
 import { UserError } from "../../base/errors.ts";
 import type { PointWeights } from "../../models/valid_points.ts";
 import type { Grid, GridCoordinate, GridVariable } from "../arrays/grid.ts";
@@ -8,7 +8,7 @@ import type { Source } from "./source.ts";
 export const isOfLatitude = (weight: string): boolean => /^cos\((lat|latitude)\)$/.test(weight);
 
 /** `wanted` is cos(latitude), or the name of a variable on the dimensions of the targets' maps. */
-export function pointWeights(wanted: string, source: Source): PointWeights {
+export function pointWeights(wanted: string, source: Source, dtype: "f32" | "f64" = "f32"): PointWeights {
   const grid = source.grid?.() ?? null;
   const shape = source.facts.task === "segmentation" ? source.target.shape : source.target.shape.slice(1);
   if (!grid || grid.pointwise || shape.length === 0) {
@@ -30,7 +30,7 @@ export function pointWeights(wanted: string, source: Source): PointWeights {
       }, which is no weight`,
     );
   }
-  return weightsOf(values, shape);
+  return weightsOf(values, shape, dtype);
 }
 
 const refused = (why: string) =>
@@ -89,8 +89,8 @@ function spread(
 }
 
 /** Their mean is 1; a missing one is 0. */
-function weightsOf(values: Float64Array, shape: readonly number[]): PointWeights {
+function weightsOf(values: Float64Array, shape: readonly number[], dtype: "f32" | "f64"): PointWeights {
   const known = values.map((value) => Number.isNaN(value) ? 0 : value);
   const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
-  return { on: onEachDevice(() => tensor(Float32Array.from(known, (value) => value / mean), shape)) };
+  return { on: constantRow(Array.from(known, (value) => value / mean), dtype, shape) };
 }

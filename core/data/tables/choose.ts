@@ -1,4 +1,5 @@
 // Columns are chosen by name; their lengths and shapes are checked before any is read.
+import { weightsDtype } from "../../settings/precision.ts";
 import type { Config } from "../../settings/settings.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { UserError } from "../../base/errors.ts";
@@ -222,6 +223,8 @@ export interface Choice {
   readonly flat: boolean;
   /** The table has nothing to predict, and the model needs nothing. */
   readonly targetless: boolean;
+  /** Quantities are of this type to the model. */
+  readonly floats: "f32" | "f64";
 }
 
 export function choiceOf(all: Table, { data, training, model }: DataRequest): Choice {
@@ -233,7 +236,8 @@ export function choiceOf(all: Table, { data, training, model }: DataRequest): Ch
   checkTexts(table, features, targets);
   const flat = apart && features.length > 1 && !canBeJoined(features);
   if (flat) refuseSeveralShapes(table, data);
-  return { table, rows, features, targets, separateInputs: apart, flat, targetless };
+  const floats = weightsDtype(training);
+  return { table, rows, features, targets, separateInputs: apart, flat, targetless, floats };
 }
 
 function refuseSeveralShapes({ path }: Table, data: Config["data"]): void {

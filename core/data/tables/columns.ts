@@ -44,20 +44,21 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
 type Columns = Choice & ReturnType<typeof readColumns>;
 
 function readColumns(
-  { table, rows, features, targets, flat }: Choice,
+  choice: Choice,
   streamed: Streamed | null,
   { data, training }: DataRequest,
   notes: string[],
 ) {
+  const { table, rows, features, targets, flat, floats } = choice;
   const keeps = (columns: readonly Column[], flat = false) =>
     keepsMissing(data, joinedShape(table, columns, flat));
   const keepsInput = keeps(features, flat), keepsTarget = targets.length > 0 && keeps(targets);
-  const held = streamed ? null : joinColumns(table, features, flat, keepsInput);
+  const held = streamed ? null : joinColumns(table, features, flat, keepsInput, floats);
   const target = targets.length === 0
     ? nothing(rows)
     : streamed
-    ? targetField(table, targets, keepsTarget, training.loss)
-    : joinColumns(table, targets, false, keepsTarget);
+    ? targetField(choice, keepsTarget, training.loss)
+    : joinColumns(table, targets, false, keepsTarget, floats);
   const fields = held ? [held, target] : [target];
   const missing = {
     input: keepsInput && (held ? held.missing.length > 0 : streamed!.mayMiss),
@@ -124,7 +125,7 @@ function factsOf(samples: Samples, { data }: DataRequest) {
     ...(separateInputs && data.history === 1 && { columns: { columns: inputColumns(samples), flat } }),
     ...(steps > 1 && { history: steps }),
     finish: (raw: Batch): Batch => ({
-      input: toDtype(raw.input, "f32"),
+      input: toDtype(raw.input, samples.floats),
       target: toDtype(raw.target, answer.dtype),
     }),
   };

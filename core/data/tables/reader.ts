@@ -128,7 +128,8 @@ type Cast = (from: VariableValues, to: SampleNumbers) => void;
 function openCast(raw: DType, stored: DType): Cast {
   if (stored === "i64") return (from, to) => each(from, to as BigInt64Array, (value) => BigInt(value));
   if (raw === "i64" || raw === "u64") {
-    return (from, to) => each(from, to as Float32Array, (value) => nearestFloat(BigInt(value)));
+    const nearest = stored === "f64" ? Number : nearestFloat;
+    return (from, to) => each(from, to as Float32Array, (value) => nearest(BigInt(value)));
   }
   return (from, to) => (to as Float32Array).set(from as ArrayLike<number>);
 }

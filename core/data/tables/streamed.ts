@@ -1,5 +1,5 @@
 // Features that are read from their files a sample at a time, and the targets beside them.
-import type { Column, Table } from "../arrays/table.ts";
+import type { Column } from "../arrays/table.ts";
 import { borrowBytes, longLivedUninitialised, memoryBlockOf } from "../../../ffi/make.ts";
 import { channelLayout, channelsAreLast, channelsNote, type Choice, joinedShape } from "./choose.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
@@ -38,7 +38,7 @@ export interface Streamed {
 }
 
 /** A string says why the features cannot be streamed. */
-function streamColumns({ table, features, flat, separateInputs }: Choice): Streamed | string {
+function streamColumns({ table, features, flat, separateInputs, floats }: Choice): Streamed | string {
   const shape = joinedShape(table, features, flat);
   const parts: ColumnPart[] = [], notes: string[] = [];
   for (const { name, shape, dtype, stream } of features) {
@@ -51,7 +51,7 @@ function streamColumns({ table, features, flat, separateInputs }: Choice): Strea
     const exact = separateInputs && rule === null && !isFloating(dtype) && dtypeBytes(raw) > 2;
     parts.push({ name, rows, count: product(shape.slice(1)), raw, rule, exact, channelsLast });
   }
-  const usual = storedType(features);
+  const usual = storedType(features, floats);
   // The host cannot compute with halves, so they are floats from the start.
   const stored = usual === "f16" ? "f32" : usual;
   const mayMiss = parts.some(({ raw, rule }) => rule !== null || isFloating(raw));
@@ -158,15 +158,14 @@ export function streamedSource(
 
 /** Targets beside streamed features; they wait for the first sample that needs them where nothing has to be known of them. */
 export function targetField(
-  table: Table,
-  targets: readonly Column[],
+  { table, targets, floats }: Choice,
   keep: boolean,
   loss: Config["training"]["loss"],
 ): TensorField {
   const [column] = targets, alone = targets.length === 1 && !isOfClasses(loss);
   const known = alone ? deferredOf(column) : null;
   if (known) return { ...known, bad: [], missing: [], notes: [] };
-  return joinColumns(table, targets.map(readAlone), false, keep, (whole) => {
+  return joinColumns(table, targets.map(readAlone), false, keep, floats, (whole) => {
     if (alone && whole === column) rememberWhole(column);
   });
 }
@@ -215,8 +214,9 @@ export function planReading(
   choice: Choice,
   mode: Config["data"]["in_memory"],
 ): { streamed: Streamed | null; notes: string[] } {
-  const { table, features, targets, rows: samples } = choice, { path } = table;
-  const of = (bytes: typeof heldBytes, columns: readonly Column[]) => columns.length > 0 ? bytes(columns) : 0;
+  const { table, features, targets, rows: samples, floats } = choice, { path } = table;
+  const of = (bytes: typeof heldBytes, columns: readonly Column[]) =>
+    columns.length > 0 ? bytes(columns, floats) : 0;
   const held = of(heldBytes, features) + of(heldBytes, targets);
   const peak = of(peakBytes, features) + of(peakBytes, targets);
   const advice = "Choose fewer with --features.";
@@ -254,12 +254,12 @@ export function planReading(
   return { streamed: null, notes: [] };
 }
 
-const heldBytes = (columns: readonly Column[]): number => {
-  const stored = dtypeBytes(storedType(columns));
+const heldBytes = (columns: readonly Column[], floats: Choice["floats"]): number => {
+  const stored = dtypeBytes(storedType(columns, floats));
   return columns.reduce((sum, { shape }) => sum + product(shape) * stored, 0);
 };
 
 /** Joining also takes twice the largest column, as read and as a tensor. */
-const peakBytes = (columns: readonly Column[]): number =>
-  heldBytes(columns) +
+const peakBytes = (columns: readonly Column[], floats: Choice["floats"]): number =>
+  heldBytes(columns, floats) +
   2 * columns.reduce((most, { shape, dtype }) => Math.max(most, product(shape) * dtypeBytes(dtype)), 0);

@@ -1,6 +1,7 @@
 // A table's targets are classes or quantities to a model, at each lead of a forecast.
+import { weightsDtype } from "../../settings/precision.ts";
 import * as ops from "../../../ffi/ops.ts";
-import { type DType, isFloating } from "../../../ffi/dtype.ts";
+import { type DType, isFloating, opmathType } from "../../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { isOfClasses, isOfNumbers } from "../../settings/losses.ts";
 import { UserError } from "../../base/errors.ts";
@@ -16,7 +17,7 @@ import { constant, toNumbers } from "../../../ffi/make.ts";
 /** Nobody has told the targets. */
 export const unknown = ({ values }: TensorField): TargetTensor => ({
   values,
-  dtype: "f32",
+  dtype: opmathType(values.dtype),
   task: "regression",
   outputs: 1,
   answer: "what nobody has told",
@@ -76,7 +77,7 @@ export function taskOf(
   }
   return {
     values: target.values,
-    dtype: "f32",
+    dtype: weightsDtype(training),
     task: "regression",
     outputs,
     names,
@@ -164,7 +165,7 @@ function counted(values: Tensor, ignored: number): Tensor | null {
   const { dtype } = values;
   const wide = dtype === "f32" || dtype === "i64"
     ? values
-    : ops.toDtype(values, isFloating(dtype) ? "f32" : "i64");
+    : ops.toDtype(values, isFloating(dtype) ? opmathType(dtype) : "i64");
   const floating = isFloating(dtype);
   const zero = constant(0, wide.dtype);
   const finite = floating ? ops.maskedFill(wide, ops.logicalNot(ops.isfinite(wide)), zero) : wide;

@@ -6,6 +6,7 @@ import {
   borrowBytes,
   longLivedUninitialised,
   readBytes,
+  tensor,
   uninitialised,
   writeBytes,
 } from "../../../ffi/make.ts";
@@ -33,13 +34,14 @@ export interface TensorField {
   readonly deferred?: Deferred;
 }
 
-/** libtorch hardly computes with unsigned types beyond bytes; f64 is more than training uses. */
-const STORED: Partial<Record<DType, DType>> = { f64: "f32", u16: "i32", u32: "i64", u64: "f32" };
+/** libtorch hardly computes with unsigned types beyond bytes. */
+const SIGNED: Partial<Record<DType, DType>> = { u16: "i32", u32: "i64" };
 
-/** One column keeps its own type; batches become f32 when they are gathered. */
-export function storedType(columns: readonly Column[]): DType {
-  const { dtype } = columns[0];
-  return columns.length === 1 ? STORED[dtype] ?? dtype : "f32";
+/** One column keeps its own type, where batches don't have less; they become `floats` when they are gathered. */
+export function storedType(columns: readonly Column[], floats: "f32" | "f64"): DType {
+  const { dtype, doubles } = columns[0];
+  if (columns.length > 1 || dtype === "f64" || dtype === "u64" || doubles) return floats;
+  return SIGNED[dtype] ?? dtype;
 }
 
 /** With `keep` a NaN is a missing point, and only infinity makes a row bad. */
@@ -48,16 +50,17 @@ export function joinColumns(
   columns: readonly Column[],
   flat = false,
   keep = false,
+  floats: "f32" | "f64" = "f32",
   /** Threads saw that each number of this column is there. */
   onWhole: (column: Column) => void = () => {},
 ): TensorField {
-  const stored = storedType(columns);
+  const stored = storedType(columns, floats);
   const notes: string[] = [], bad: { name: string; rows: Uint8Array }[] = [], missing: MissingPoints[] = [];
   const finite = new Set<Column>();
   const values = scope(() => {
     const load = (column: Column) =>
       scope(() => {
-        const own = channelsFirst(read(column, finite), column.name, notes);
+        const own = channelsFirst(read(column, finite, floats), column.name, notes);
         return ops.toDtype(flat ? ops.reshape(own, [own.shape[0], -1]) : own, stored);
       });
     const check = (column: Column, part: Tensor) => {
@@ -71,7 +74,9 @@ export function joinColumns(
       if (rows.includes(0)) bad.push({ name, rows });
       if (keep) missing.push(...missingIn(name, part));
     };
-    const together = columns.length > 1 || storedType(columns) === "f32" ? sideBySide(table, columns) : null;
+    const together = floats === "f32" && (columns.length > 1 || stored === "f32")
+      ? sideBySide(table, columns)
+      : null;
     if (together) {
       columns.forEach((column, i) => {
         if (together.marked[i]) scope(() => check(column, ops.narrow(together.values, 1, i, 1)));
@@ -81,7 +86,7 @@ export function joinColumns(
     const first = load(columns[0]);
     check(columns[0], first);
     if (columns.length === 1) return ops.contiguous(first);
-    const whole = uninitialised([first.shape[0], ...joinedShape(table, columns, flat)]);
+    const whole = uninitialised([first.shape[0], ...joinedShape(table, columns, flat)], { dtype: stored });
     let at = 0;
     columns.forEach((column, i) =>
       scope(() => {
@@ -100,7 +105,8 @@ const sideBySide = (table: Table, columns: readonly Column[]): SideBySide | null
   columns.every(({ shape, text }) => shape.length === 1 && !text) && table.sideBySide?.(columns) || null;
 
 /** Columns of which threads saw that all numbers are finite join `finite`. */
-function read(column: Column, finite: Set<Column>): Tensor {
+function read(column: Column, finite: Set<Column>, floats: "f32" | "f64"): Tensor {
+  if (floats === "f64" && column.doubles) return tensor(column.doubles(), column.shape);
   const together = column.stored && readByThreads(column.stored);
   if (together) {
     const { values, plain } = together;

@@ -34,7 +34,7 @@ import { withAnomalies } from "./climate.ts";
 
 function onHost(source: Source): Source {
   const { threaded, bytewise } = source;
-  if (!bytewise || threaded?.input.dtype !== "u8") return source;
+  if (!bytewise || threaded?.input.dtype !== "u8" || source.input.dtype !== "f32") return source;
   const levels = levelsOf(source, threaded);
   const now = { ...threaded, levels, input: { ...threaded.input, dtype: "f32" as const } };
   const [channels, ...rest] = threaded.input.shape;

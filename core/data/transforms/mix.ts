@@ -1,7 +1,7 @@
 // mixup and cutmix mix training samples in pairs, and their targets; classes become vectors of 0 and 1. Draws
 // belong to a pair, so samples are the same however a batch is cut.
 import * as ops from "../../../ffi/ops.ts";
-import { isFloating } from "../../../ffi/dtype.ts";
+import { isFloating, opmathType } from "../../../ffi/dtype.ts";
 import { add, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
 import { type Device, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -30,7 +30,7 @@ export function mixer({ mixup, cutmix, one_hot }: Settings, facts: Facts, seed: 
   if (!mixing && !one_hot) return null;
   const flag = mixup > 0 ? "--mixup" : mixing ? "--cutmix" : "--one-hot";
   check(flag, cutmix > 0, facts);
-  const classes = facts.task === "classification" ? facts.outputs : 0;
+  const classes = facts.task === "classification" ? facts.outputs : 0, floats = opmathType(facts.input.dtype);
   if (one_hot && classes === 0) {
     throw new UserError(
       "usage",
@@ -43,7 +43,7 @@ export function mixer({ mixup, cutmix, one_hot }: Settings, facts: Facts, seed: 
     // On a GPU only the first batch is checked: each check waits for the device.
     if (labels.device === "cpu" || !looked) refuseIgnored(flag, labels, classes, ids);
     looked = true;
-    return oneHot(labels, classes);
+    return oneHot(labels, classes, floats);
   };
   return {
     apply: ({ input, target: labels }, part, training) =>
@@ -51,7 +51,7 @@ export function mixer({ mixup, cutmix, one_hot }: Settings, facts: Facts, seed: 
         const target = soft(training) ? vectors(labels, part) : labels;
         return training && mixing ? mix({ input, target }, part, { seed, mixup, cutmix }) : { input, target };
       }),
-    target: (field, training) => soft(training) ? { ...field, shape: [classes], dtype: "f32" } : field,
+    target: (field, training) => soft(training) ? { ...field, shape: [classes], dtype: floats } : field,
   };
 }
 
@@ -88,11 +88,11 @@ function check(flag: string, cutmix: boolean, { task, input, missing }: Facts): 
   }
 }
 
-/** A label [N] that is no class has no 1 in f32 [N, classes]. */
-export function oneHot(labels: Tensor, classes: number): Tensor {
+/** A label [N] that is no class has no 1 in [N, classes]. */
+export function oneHot(labels: Tensor, classes: number, dtype: "f32" | "f64" = "f32"): Tensor {
   return scope(() => {
     const each = on(labels.device, tensor(BigInt64Array.from({ length: classes }, (_, i) => BigInt(i))));
-    return ops.toDtype(ops.eq(ops.unsqueeze(ops.toDtype(labels, "i64"), 1), each), "f32");
+    return ops.toDtype(ops.eq(ops.unsqueeze(ops.toDtype(labels, "i64"), 1), each), dtype);
   });
 }
 

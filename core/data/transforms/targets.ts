@@ -1,8 +1,9 @@
 // --normalise-targets: the loss sees targets of mean 0 and deviation 1, as measured over the training samples. `restore` brings targets
 // and outputs back to their own units, for metrics, predictions and the report.
-import { add, constant, onEachDevice, sub, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
+import { opmathType } from "../../../ffi/dtype.ts";
+import { add, constant, constantRowBeside, sub, tensor, toNumbers, upcast } from "../../../ffi/make.ts";
 import { div, eq, mul, reshape, square, sumDim, toDtype, where } from "../../../ffi/ops.ts";
-import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { lossOfOwnValues } from "../../settings/losses.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -119,11 +120,12 @@ export function withScaledTargets(
   { silent = false, judged = false }: { readonly silent?: boolean; readonly judged?: boolean } = {},
 ): Source {
   if (!scale) return source;
-  const numbers = { mean: onDevice(scale.mean), std: onDevice(scale.std) }, unscaled = unscaling(scale);
+  const numbers = { mean: constantRowBeside(scale.mean), std: constantRowBeside(scale.std) },
+    unscaled = unscaling(scale);
   const along = (of: keyof typeof numbers, t: Tensor) =>
-    reshape(numbers[of](t.device), t.shape.map((_, i) => i === 1 ? scale.mean.length : 1));
+    reshape(numbers[of](t), t.shape.map((_, i) => i === 1 ? scale.mean.length : 1));
   const shrunk = (target: Tensor) => {
-    const t = toDtype(target, "f32"), wide = t.shape.length > 1 ? t : reshape(t, [-1, 1]);
+    const t = upcast(target), wide = t.shape.length > 1 ? t : reshape(t, [-1, 1]);
     return reshape(div(sub(wide, along("mean", wide)), along("std", wide)), t.shape);
   };
   const scaled = (batch: Batch) =>
@@ -149,18 +151,18 @@ type Unscaling = (values: Tensor, parts?: readonly boolean[]) => Tensor;
 export function unscaling(scale: Normalisation): Unscaling {
   const count = scale.mean.length;
   const made = new Map<string, readonly [factor: Tensor, summand: Tensor]>();
-  const on = (device: Device, many: number, sides: number, parts?: readonly boolean[]) => {
+  const on = ({ dtype, device }: Tensor, many: number, sides: number, parts?: readonly boolean[]) => {
     const isValue = (k: number) => parts?.length === many ? parts[k] : true;
-    const key = JSON.stringify([device, many, sides, parts]);
+    const key = JSON.stringify([dtype, device, many, sides, parts]);
     let cached = made.get(key);
     if (!cached) {
       const row = (value: (k: number) => number, other: (k: number) => number) => {
-        const numbers = Float32Array.from(
+        const numbers = Float64Array.from(
           { length: many * count },
           (_, i) => (isValue(Math.floor(i / count)) ? value : other)(i % count),
         );
-        const t = tensor(numbers, [many, count, ...Array<number>(sides).fill(1)]);
-        return keep(device === "cpu" ? t : toDevice(t, device));
+        const shape = [many, count, ...Array<number>(sides).fill(1)];
+        return keep(tensor(numbers, shape, { dtype: opmathType(dtype), device }));
       };
       const { mean, std } = scale;
       cached = scope(() =>
@@ -177,7 +179,7 @@ export function unscaling(scale: Normalisation): Unscaling {
     scope(() => {
       const [rows, all = 1, ...rest] = values.shape, each = all / (parts?.length ?? 1);
       if (each % count !== 0 || parts && each !== count) throw unlike(scale, each);
-      const many = all / count, [factor, summand] = on(values.device, many, rest.length, parts);
+      const many = all / count, [factor, summand] = on(values, many, rest.length, parts);
       const wide = reshape(values, [rows, many, count, ...rest]);
       return reshape(add(mul(wide, factor), summand), values.shape);
     });
@@ -189,5 +191,3 @@ const unlike = ({ mean }: Normalisation, answers: number): UserError =>
     `data.target_mean and data.target_std have ${mean.length} numbers, and the model answers ${answers}: leave them out, for its ` +
       "checkpoint has its own.",
   );
-
-const onDevice = (values: readonly number[]) => onEachDevice(() => tensor(Float32Array.from(values)));

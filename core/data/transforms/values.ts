@@ -1,6 +1,6 @@
 // Each value of a finished batch is scaled; then each channel is brought to mean 0 and deviation 1.
 import { isFloating } from "../../../ffi/dtype.ts";
-import { constant, onEachDevice, sub, tensor } from "../../../ffi/make.ts";
+import { constant, constantRowBeside, sub } from "../../../ffi/make.ts";
 import { asinh, div, div_, log1p, minValue } from "../../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -63,7 +63,7 @@ export function valuesOf(
 
 function scaling({ scaling: kind, softening }: Pick<Config["data"], "scaling" | "softening">) {
   if (kind === "none") return null;
-  const soft = (x: Tensor) => softening === 1 ? x : div(x, constant(softening, "f32", x.device));
+  const soft = (x: Tensor) => softening === 1 ? x : div(x, constant(softening, x.dtype, x.device));
   if (kind === "asinh") return (x: Tensor) => asinh(soft(x));
   let looked = false;
   return (x: Tensor) => {
@@ -104,10 +104,9 @@ function normaliser({ mean, std }: Normalisation, shape: readonly number[], note
     );
   }
   const row = (values: readonly number[]) =>
-    tensor(Float32Array.from(values), [values.length, ...shape.slice(1).map(() => 1)]);
-  const centre = onEachDevice(() => row(mean)),
-    deviation = onEachDevice(() => row(std.map((value) => value || 1)));
-  return (x: Tensor) => div_(sub(x, centre(x.device)), deviation(x.device));
+    constantRowBeside(values, [values.length, ...shape.slice(1).map(() => 1)]);
+  const centre = row(mean), deviation = row(std.map((value) => value || 1));
+  return (x: Tensor) => div_(sub(x, centre(x)), deviation(x));
 }
 
 /** torchvision's constants for models that see photographs. */

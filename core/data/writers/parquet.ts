@@ -6,9 +6,9 @@ import { VERSION } from "../../base/version.ts";
 
 export interface ColumnToWrite {
   readonly name: string;
-  readonly type: "i32" | "f32" | "text";
+  readonly type: "i32" | "f32" | "f64" | "text";
   /** Callers read in rising order. */
-  read(from: number, count: number): Int32Array | Float32Array | readonly string[];
+  read(from: number, count: number): Int32Array | Float32Array | Float64Array | readonly string[];
 }
 
 interface ParquetTable {
@@ -84,7 +84,7 @@ interface Group {
 
 // The numbers of parquet.thrift.
 
-const TYPES = { i32: 1, f32: 4, text: 6 } as const;
+const TYPES = { i32: 1, f32: 4, f64: 5, text: 6 } as const;
 const REQUIRED = 0, UTF8 = 0, PLAIN = 0, RLE = 3, ZSTD = 6, DATA_PAGE = 0;
 
 const pageHeader = (values: number, plain: number, packed: number): Uint8Array =>

@@ -52,7 +52,7 @@ export class ExportedModule extends Module {
       );
       if ((trained.has(name) && needsGradient) || (tied && !trained.has(name))) {
         if (this.complex.has(tensor)) this.parameter(name, tensor);
-        else if (tensor.dtype !== "f32") throw notFloat(path, name, tensor);
+        else if (tensor.dtype !== "f32" && tensor.dtype !== "f64") throw notFloat(path, name, tensor);
         else this.parameter(name, tensor);
       } else this.buffer(name, tensor);
     }
@@ -125,6 +125,6 @@ const SMALL = 1 << 20;
 const notFloat = (path: string, name: string, { dtype }: Tensor) =>
   new UserError(
     "usage",
-    `${path}: its parameter ${name} is ${dtype}, and weights are trained in f32: call model.float() before ` +
+    `${path}: its parameter ${name} is ${dtype}, and weights are trained in f32 or f64: call model.float() before ` +
       "torch.export.export (--amp bf16 computes in half precision).",
   );

@@ -1,5 +1,6 @@
 // Batch norm over all ranks' samples (--sync-bn). Autograd knows nothing of other ranks, so the normalised
 // values are a leaf: its gradient, and the sums of all ranks, give the gradient of the input.
+import { opmathType } from "../../../ffi/dtype.ts";
 import { backward, boundary, gradOf, noGrad, requiresGradient } from "../../../ffi/autograd.ts";
 import { add, constant, ones, scalar, sub, zeros } from "../../../ffi/make.ts";
 import {
@@ -52,7 +53,7 @@ export function syncedBatchNorm(x: Tensor, s: State, ranks: NormRanks, applied: 
   tape.recorder?.op(NORM, [x, numberOf(s, ranks)], [leaf, scale, count]);
   const own = unrecorded(() => alias(x)); // x itself may be the batch's, which outlives the pass
   applied.push({ ranks, x: keep(own), normal: keep(leaf), scale: keep(scale), count: keep(count) });
-  const scaled = s.weight ? mul(leaf, reshape(s.weight, shape)) : mul(leaf, ones([], { device: x.device }));
+  const scaled = s.weight ? mul(leaf, reshape(s.weight, shape)) : mul(leaf, ones([], leaf));
   const y = s.bias ? add(scaled, reshape(s.bias, shape)) : scaled;
   return toDtype(y, x.dtype);
 }
@@ -64,16 +65,16 @@ interface Normalised {
 }
 
 function normalised(x: Tensor, s: State, ranks: NormRanks): Normalised {
-  const shape = x.shape.map((size, i) => i === 1 ? size : 1), { device } = x;
+  const shape = x.shape.map((size, i) => i === 1 ? size : 1), { device } = x, dtype = opmathType(x.dtype);
   return noGrad(() => {
     const { mean, spread, count } = statistics(x, ranks);
     const variance = div(spread, count);
-    const scale = reshape(rsqrt(add(variance, constant(s.eps, "f32", device))), shape);
-    const normal = mul(sub(toDtype(x, "f32"), reshape(mean, shape)), scale);
+    const scale = reshape(rsqrt(add(variance, constant(s.eps, dtype, device))), shape);
+    const normal = mul(sub(toDtype(x, dtype), reshape(mean, shape)), scale);
     if (ranks.fresh) { // a micro-batch counts once
-      const weight = constant(s.momentum, "f32", device);
+      const weight = constant(s.momentum, dtype, device);
       lerp_(s.mean, mean, weight);
-      lerp_(s.variance, div(spread, sub(count, constant(1, "f32", device))), weight);
+      lerp_(s.variance, div(spread, sub(count, constant(1, dtype, device))), weight);
     }
     return { normal, scale, count };
   });
@@ -112,8 +113,8 @@ hostOps.set("synced_norm_backward", (g, normal, scale, count, number) => {
 function statistics(x: Tensor, ranks: NormRanks): { mean: Tensor; spread: Tensor; count: Tensor } {
   const channels = x.shape[1], dims = allBut1(x);
   const own = scope(() => {
-    const f = toDtype(x, "f32");
-    const count = scalar(x.numel / channels, "f32", x.device);
+    const f = toDtype(x, opmathType(x.dtype));
+    const count = scalar(x.numel / channels, f.dtype, x.device);
     const mean = div(sumDim(f, dims), count);
     const spread = sumDim(square(sub(f, reshape(mean, x.shape.map((_, i) => i === 1 ? channels : 1)))), dims);
     return cat([mean, spread, reshape(count, [1])]);
@@ -146,9 +147,13 @@ export function backwardThroughNorms(norms: readonly SyncedNorm[]): void {
 }
 
 /** A rank without samples takes part in the collectives of the others' norms: forward, then backward. */
-export function withoutSamples(ranks: NormRanks, channels: readonly number[], device: Tensor["device"]) {
+export function withoutSamples(
+  ranks: NormRanks,
+  channels: readonly number[],
+  like: Pick<Tensor, "dtype" | "device">,
+) {
   return {
-    forward: () => channels.forEach((c) => scope(() => ranks.gather(zeros([2 * c + 1], { device })))),
-    backward: () => channels.toReversed().forEach((c) => scope(() => ranks.sum(zeros([2 * c], { device })))),
+    forward: () => channels.forEach((c) => scope(() => ranks.gather(zeros([2 * c + 1], like)))),
+    backward: () => channels.toReversed().forEach((c) => scope(() => ranks.sum(zeros([2 * c], like)))),
   };
 }

@@ -1,4 +1,5 @@
 // fno: the Fourier neural operator of Li et al. 2021 in two dimensions, for periodic maps of any sides.
+import { opmathType } from "../../../ffi/dtype.ts";
 import { add, scalar, uninitialised } from "../../../ffi/make.ts";
 import {
   bmm,
@@ -107,7 +108,7 @@ export function fno(sizes: FnoSizes): Model {
 function placesLike(x: Tensor): Tensor {
   const [items, , height, width] = x.shape;
   const along = (side: number, shape: number[]) => {
-    const steps = expand(scalar(1 / side, "f32", x.device), [side]);
+    const steps = expand(scalar(1 / side, opmathType(x.dtype), x.device), [side]);
     return expand(reshape(cumsum(steps, 0), shape), [items, 1, height, width]);
   };
   return cat([along(height, [1, 1, height, 1]), along(width, [1, 1, 1, width])], 1);

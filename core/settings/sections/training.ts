@@ -11,7 +11,7 @@ const CODE_FILE = { regex: /\.(ts|mts|js|mjs)$/, says: "a TypeScript file" };
 const AUTO = "chosen by itself";
 
 const precision = {
-  amp: choice(["auto", "bf16", "fp16", "off"], "auto", {
+  amp: choice(["auto", "bf16", "fp16", "off", "fp64"], "auto", {
     flag: "amp",
     spellings: ["precision", "mixed-precision", "use-amp"],
     common: true,
@@ -26,15 +26,17 @@ const precision = {
       "32-true": "off",
       "32": "off",
       fp32: "off",
+      "64-true": "fp64",
+      "64": "fp64",
+      double: "fp64",
     },
     unlike: {
       "bf16-true": "Weights stay in fp32 here: bf16 computes in it.",
       "16-true": "Weights stay in fp32 here: fp16 computes in it.",
-      "64-true": "Nothing trains in double precision here: off is fp32.",
-      "64": "Nothing trains in double precision here: off is fp32.",
       fp8: "No fp8 is to be had here: bf16 is the nearest.",
     },
-    help: "mixed precision; auto takes bf16 on a GPU that has it, fp16 on an older one, off on CPU",
+    help:
+      "mixed precision; auto takes bf16 on a GPU that has it, fp16 on an older one, off on CPU; fp64: all in double precision",
   }),
   tf32: bool(true, { flag: "tf32", help: "TensorFloat-32 for fp32 matrix products on GPUs that have it" }),
   channels_last: choice(["auto", "on", "off"], "auto", {

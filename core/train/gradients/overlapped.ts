@@ -63,7 +63,7 @@ export function openReducer(
     sent: sent && part(sent, bucket),
     phase: `gradients, bucket ${i + 1}`,
   }));
-  const shared = keep(zeros([1], { device: arena.gradient.device }));
+  const shared = keep(zeros([1], gradient));
   let next = 0;
   const queueFrom = (block: number): Ticket => {
     let ticket = 0;

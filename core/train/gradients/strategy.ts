@@ -112,7 +112,8 @@ function forwardBackward(
 ): Tensor {
   return scope(() => {
     const number = typeof share === "number";
-    const part = share === 1 ? null : number ? scalar(share, "f32", m.arena.flat.device) : share;
+    const { dtype, device } = m.arena.flat;
+    const part = share === 1 ? null : number ? scalar(share, dtype, device) : share;
     const outcome = m.run(m.pass, batch.input, batch.target, weightOf(m.scaler, part), done);
     watch.observe(outcome, batch);
     const loss = detach(outcome.loss);

@@ -1,4 +1,5 @@
 // --sync-bn: batch norm over the samples of all ranks.
+import { weightsDtype } from "../../settings/precision.ts";
 import { zeros } from "../../../ffi/make.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { clone, copy_ } from "../../../ffi/ops.ts";
@@ -48,7 +49,7 @@ export function openSyncNorms(
     gather(own) {
       fresh = at === leaves.length;
       if (!fresh) return leaves[at++];
-      const all = zeros([collectives.world, own.numel], { device });
+      const all = zeros([collectives.world, own.numel], own);
       collectives.wait(collectives.allGather(all, own, "batch norm"));
       if (remembers) at = leaves.push(keep(all));
       return all;
@@ -60,7 +61,7 @@ export function openSyncNorms(
     },
   };
   synchronise(model.root, ranks);
-  const blocks = channels.map((of) => withoutSamples(ranks, of, device));
+  const blocks = channels.map((of) => withoutSamples(ranks, of, { dtype: weightsDtype(training), device }));
   const again = () => {
     at = 0;
   };

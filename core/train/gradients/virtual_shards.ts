@@ -134,27 +134,27 @@ export function ownSums(
 }
 
 function another(v: VirtualShards): Tensor {
-  const buffer = keep(zeros([sizeOf(v)], { device: v.arena.gradient.device }));
+  const buffer = keep(zeros([sizeOf(v)], v.arena.gradient));
   v.buffers.push(buffer);
   return buffer;
 }
 
 /** One vector: gradient, changes of the statistics, loss, and 1 for having had samples. */
 function fill(into: Tensor, v: VirtualShards, before: State, compute: () => Tensor | null): void {
-  const { gradient } = v.arena, { device, numel } = gradient;
+  const { gradient } = v.arena, { numel } = gradient;
   zero_(gradient);
   v.statistics.forEach((t, i) => copy_(t, before.statistics[i]));
   const loss = compute();
   if (loss === null) return void zero_(into);
   const changes = v.statistics.map((t, i) => reshape(sub(t, before.statistics[i]), [-1]));
-  const rest = cat([...changes, reshape(loss, [1]), ones([1], { device })]);
+  const rest = cat([...changes, reshape(loss, [1]), ones([1], gradient)]);
   copy_(narrow(into, 0, 0, numel), gradient);
   copy_(narrow(into, 0, numel, rest.numel), rest);
 }
 
 /** Allocating the sum would take far longer than adding. */
 function addTo(left: Tensor, right: Tensor): void {
-  const one = constant(1, "f32"), same = constant(1, "f32", left.device);
+  const one = constant(1, left.dtype), same = constant(1, left.dtype, left.device);
   scope(() => foreachAddcmul_([left], [right], [reshape(same, [1])], reshape(one, [1])));
 }
 
@@ -173,7 +173,7 @@ function combineSums(v: VirtualShards, before: State, sums: readonly ShardSum<Te
     const next = (count: number) => narrow(total, 0, (at += count) - count, count);
     copy_(v.arena.gradient, next(v.arena.gradient.numel));
     const changes = v.statistics.map((t) => next(t.numel));
-    const loss = reshape(next(1), []), one = constant(1, "f32", total.device);
+    const loss = reshape(next(1), []), one = constant(1, total.dtype, total.device);
     const shards = clamp(next(1), one); // in a step where nothing counts, no shard had samples
     v.statistics.forEach((t, i) =>
       copy_(t, add(before.statistics[i], reshape(div(changes[i], shards), t.shape)))
@@ -191,10 +191,10 @@ export function combineOver(collectives: Collectives, shards: number): CombineSu
   );
   const most = Math.max(...nodes.map((of) => of.length));
   return (own) => {
-    const { numel, device } = own[0].value;
-    const mine = zeros([most, numel], { device });
+    const { numel, dtype, device } = own[0].value;
+    const mine = zeros([most, numel], { dtype, device });
     own.forEach(({ value }, i) => copy_(select(mine, 0, i), value));
-    const all = zeros([world, most, numel], { device });
+    const all = zeros([world, most, numel], { dtype, device });
     collectives.wait(collectives.allGather(all, mine, "gradients of virtual shards"));
     return nodes.flatMap((of, rank) => {
       const theirs = select(all, 0, rank);

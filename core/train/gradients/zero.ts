@@ -68,7 +68,7 @@ export function openZero(
       }),
     anywhere(found) {
       collectives.wait(collectives.allReduce(found, "sum", "gradients that are not finite"));
-      clamp_(found, null, constant(1, "f32", found.device));
+      clamp_(found, null, constant(1, found.dtype, found.device));
       return found;
     },
   };
@@ -107,7 +107,9 @@ function stateOf(
 ): Pick<Zero, "optimizer" | "gather" | "scatter"> {
   const { flat } = arena;
   const buffers = new Map(
-    rank > 0 ? [] : [...inner.slots.keys()].map((slot) => [slot, keep(zeros(flat.shape))]),
+    rank > 0
+      ? []
+      : [...inner.slots.keys()].map((slot) => [slot, keep(zeros(flat.shape, { dtype: flat.dtype }))]),
   );
   const each = (act: (part: Tensor, all: Tensor, place: Tensor | null) => void) => {
     for (const [slot, parts] of inner.slots) {
@@ -117,7 +119,7 @@ function stateOf(
       whole.forEach((pieces, i) =>
         scope(() => {
           const { from, to } = buckets[i], memory = buffers.get(slot);
-          const all = uninitialised([to - from], { device: flat.device });
+          const all = uninitialised([to - from], flat);
           const part = pieces.length === 1 ? pieces[0] : cat(pieces, 0);
           act(part, all, memory ? narrow(memory, 0, from, to - from) : null);
           if (pieces.length > 1) spread(part, pieces);
@@ -210,7 +212,7 @@ function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collec
   const weights = slices(arena.flat), gradients = slices(arena.gradient);
 
   const ahead = Math.min(AHEAD, buckets.length), most = Math.max(...counts);
-  const memory = keep(uninitialised([ahead * most], { device: arena.flat.device }));
+  const memory = keep(uninitialised([ahead * most], arena.flat));
   const buffers = counts.map((count, i) => keep(scope(() => narrow(memory, 0, (i % ahead) * most, count))));
   const tickets = counts.map((): Ticket => 0);
   const free = (bucket: number, then: (bucket: number) => void) => {

@@ -33,17 +33,17 @@ export const adafactor: OptimizerKind<"adafactor"> = {
     compiled: null,
   },
   open({ beta2_decay, eps1, eps2, d, weight_decay, maximize }, arena) {
-    const { parameters } = arena, { device } = arena.flat;
-    const nothing = keep(zeros([0], { device }));
+    const { parameters } = arena, { dtype, device } = arena.flat;
+    const nothing = keep(zeros([0], { dtype, device }));
     const slot = (shapeOf: (shape: readonly number[]) => readonly number[] | null) =>
       parameters.map(({ shape }) => {
         const own = shapeOf(shape);
-        return own === null ? nothing : keep(longLivedZeros(own, { device }));
+        return own === null ? nothing : keep(longLivedZeros(own, { dtype, device }));
       });
     const rows = slot((shape) => shape.length > 1 ? shape.with(-1, 1) : null);
     const columns = slot((shape) => shape.length > 1 ? shape.with(-2, 1) : null);
     const variances = slot((shape) => shape.length > 1 ? null : shape);
-    const floor = constant(eps1, "f32", device), floorOfSquares = constant(eps1 * eps1, "f32", device);
+    const floor = constant(eps1, dtype, device), floorOfSquares = constant(eps1 * eps1, dtype, device);
 
     /** The running second moment of a parameter, with this step's gradient. */
     function estimate(i: number, g: Tensor, fresh: Tensor): Tensor {
@@ -62,8 +62,8 @@ export const adafactor: OptimizerKind<"adafactor"> = {
         const step = ++this.steps, rho = Math.min(lr, 1 / Math.sqrt(step));
         noGrad(() =>
           scope(() => {
-            const fresh = scalar(step ** beta2_decay, "f32", device);
-            const shrunk = scalar(1 - lr * weight_decay, "f32", device);
+            const fresh = scalar(step ** beta2_decay, dtype, device);
+            const shrunk = scalar(1 - lr * weight_decay, dtype, device);
             parameters.forEach((p, i) =>
               scope(() => {
                 const g = maximize ? neg(arena.gradients[i]) : arena.gradients[i];
@@ -81,7 +81,7 @@ export const adafactor: OptimizerKind<"adafactor"> = {
 };
 
 const meanSquares = (g: Tensor, dim: -1 | -2): Tensor =>
-  div(square(norm(g, dim)), constant(g.shape.at(dim)!, "f32", g.device));
+  div(square(norm(g, dim)), constant(g.shape.at(dim)!, g.dtype, g.device));
 
 /** In this unit. */
 const rootMeanSquare = (t: Tensor, unit = 1): number =>

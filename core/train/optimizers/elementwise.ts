@@ -96,8 +96,8 @@ export function piecesOf(
 
 // The verbs that the rules are made of, each with the bits of torch's one call.
 
-/** A factor of the two below; it belongs to its scope. */
-export const factor = (value: number): Tensor => tensor([value]);
+/** A factor of the two below, which round it to their own type; it belongs to its scope. */
+export const factor = (value: number): Tensor => tensor(Float64Array.of(value));
 
 /** t += factor * a * b. */
 export const addProduct_ = (t: Tensor, a: Tensor, b: Tensor, factor: Tensor): void =>
@@ -115,6 +115,6 @@ export const descend_ = (weights: Tensor, direction: Tensor, rate: number): void
 export const withDecay = (gradient: Tensor, weights: Tensor, decay: number): Tensor =>
   decay === 0 ? gradient : sub(gradient, weights, -decay);
 
-/** Numbers as f32 tensors beside the weights. */
-export const numbersOn = ({ flat: { device } }: Arena) => (value: number): Tensor =>
-  scalar(value, "f32", device);
+/** Numbers as tensors beside the weights, of their type. */
+export const numbersOn = ({ flat: { dtype, device } }: Arena) => (value: number): Tensor =>
+  scalar(value, dtype, device);

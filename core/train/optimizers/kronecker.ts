@@ -2,7 +2,7 @@
 // that is made of it. SOAP turns by its eigenvectors, Shampoo by its inverse root.
 import { constant } from "../../../ffi/make.ts";
 import { allTrue, isfinite, lerp_, permute, tensordot } from "../../../ffi/ops.ts";
-import type { Device, Tensor } from "../../../ffi/tensor.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
 
 /** A video's convolution has so many dimensions. */
 export const DIMENSIONS = [0, 1, 2, 3, 4];
@@ -16,8 +16,8 @@ export interface Factors {
 export class Kronecker {
   readonly #fresh: Tensor;
 
-  constructor(readonly factors: readonly Factors[], beta: number, device: Device) {
-    this.#fresh = constant(1 - beta, "f32", device);
+  constructor(readonly factors: readonly Factors[], beta: number, { dtype, device }: Tensor) {
+    this.#fresh = constant(1 - beta, dtype, device);
   }
 
   has(i: number): boolean {

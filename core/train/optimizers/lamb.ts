@@ -16,12 +16,12 @@ export const lamb: OptimizerKind<"lamb"> = {
   },
   open(s, arena) {
     const { flat, gradient } = arena;
-    const device = flat.device;
+    const { dtype, device } = flat;
     const first = zerosAs(arena), second = zerosAs(arena), direction = zerosAs(arena);
     // Views without a graph: the parameters themselves may not be changed now.
     const weights = arena.viewsOf(flat), directions = arena.viewsOf(direction);
-    const c = (value: number) => constant(value, "f32", device);
-    const { beta2, eps } = s, decay = keep(scalar(s.weight_decay, "f32", device));
+    const c = (value: number) => constant(value, dtype, device);
+    const { beta2, eps } = s, decay = keep(scalar(s.weight_decay, dtype, device));
     let { beta1 } = s;
     return {
       type: "lamb",
@@ -35,10 +35,10 @@ export const lamb: OptimizerKind<"lamb"> = {
       step(lr) {
         const t = ++this.steps;
         scope(() => {
-          lerp_(first, gradient, scalar(1 - beta1, "f32", device));
+          lerp_(first, gradient, scalar(1 - beta1, dtype, device));
           lerp_(second, square(gradient), c(1 - beta2));
-          const firstHat = div(first, scalar(1 - beta1 ** t, "f32", device));
-          const secondHat = div(second, scalar(1 - beta2 ** t, "f32", device));
+          const firstHat = div(first, scalar(1 - beta1 ** t, dtype, device));
+          const secondHat = div(second, scalar(1 - beta2 ** t, dtype, device));
           const adamStep = div(firstHat, add(sqrt(secondHat), c(eps)));
           copy_(direction, add(adamStep, mul(flat, decay)));
         });

@@ -5,11 +5,22 @@ import { abs, amax, clone, copy_, dot, mul, narrow, neg, sum, view } from "../..
 import { freeing, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Arena } from "../arena.ts";
 import { joint } from "./lbfgs_state.ts";
-import { double, least, type Num, ofTensor, over, type Point, strongWolfe, times } from "./line_search.ts";
+import {
+  double,
+  least,
+  type Num,
+  ofTensor,
+  over,
+  type Point,
+  type Rounding,
+  roundingTo,
+  strongWolfe,
+  times,
+} from "./line_search.ts";
 import { type Closure, type OptimizerKind, type SettingsRead, slotsOf } from "./optimizer.ts";
 
 /** A change of gradients that hardly goes along with the weights' change says nothing of the curvature. */
-const LEAST_CURVATURE = Math.fround(1e-10);
+const LEAST_CURVATURE = 1e-10;
 
 export const lbfgs: OptimizerKind<"lbfgs"> = {
   traits: {
@@ -59,6 +70,8 @@ class Solver {
   readonly gradient: Tensor;
   readonly history: History;
   readonly ro: Tensor;
+  /** To the weights' type. */
+  readonly round: Rounding;
   readonly mostEvaluations: number;
   readonly #weights: ReturnType<typeof openWeights>;
 
@@ -66,10 +79,13 @@ class Solver {
     const { max_iter, max_eval, history_size } = settings, weights = this.#weights = openWeights(arena);
     const vectors = (count: number) => Array.from({ length: count }, weights.vector);
     [this.direction, this.before, this.gradient] = vectors(3);
-    this.ro = keep(zeros([history_size]));
+    const { dtype } = arena.flat;
+    this.round = roundingTo(dtype);
+    this.ro = keep(zeros([history_size], { dtype }));
     this.history = {
       ...{ changes: vectors(history_size), moves: vectors(history_size) },
       curvatures: numbersOf(this.ro),
+      round: this.round,
     };
     this.mostEvaluations = max_eval || Math.floor(max_iter * 5 / 4);
   }
@@ -90,7 +106,7 @@ class Solver {
   /** Returns true where the step ends with it. */
   #iterate(now: Progress, rate: number, closure: Closure, last: boolean): boolean {
     const { numbers, gradient, direction, settings: { tolerance_change }, mostEvaluations } = this;
-    const { read } = closure, smallest = Math.fround(tolerance_change), { loss } = now;
+    const { read } = closure, smallest = this.round(tolerance_change), { loss } = now;
     const at = this.#turn(loss, rate, closure), slope = read(dot(gradient, direction));
     numbers.t = at.value;
     if (slope > -smallest) return true;
@@ -101,7 +117,7 @@ class Solver {
     numbers.func_evals += evaluated;
     now.evaluations += evaluated;
     return last || now.evaluations >= mostEvaluations ||
-      read(largest(mul(direction, scalar(numbers.t, "f32", direction.device)))) <= smallest ||
+      read(largest(mul(direction, scalar(numbers.t, direction.dtype, direction.device)))) <= smallest ||
       Math.abs(now.loss - loss) < tolerance_change;
   }
 
@@ -112,14 +128,17 @@ class Solver {
       copy_(direction, neg(gradient));
       Object.assign(numbers, { kept: 0, oldest: 0, H_diag: 1 });
     } else {
-      const move = mul(direction, scalar(numbers.t, "f32", direction.device));
+      const move = mul(direction, scalar(numbers.t, direction.dtype, direction.device));
       remember(history, numbers, { change: sub(gradient, before), move, read });
       copy_(direction, turned(neg(gradient), history, numbers));
     }
     copy_(before, gradient);
     numbers.prev_loss = loss;
     if (!first) return double(rate);
-    return times(least(double(1), over(double(1), ofTensor(read(sum(abs(gradient)))))), double(rate));
+    return times(
+      least(double(1), over(double(1), ofTensor(read(sum(abs(gradient))), this.round))),
+      double(rate),
+    );
   }
 
   /** The next step evaluates the weights that the last iteration leaves. */
@@ -144,12 +163,17 @@ class Solver {
         return loss;
       });
       copy_(weights.all, start);
-      const slope = ofTensor(read(dot(own, direction)));
+      const slope = ofTensor(read(dot(own, direction)), this.round);
       return { at, gradient: own, loss: double(this.#signed(loss)), slope };
     };
-    const here = { at: double(0), loss: double(now.loss), gradient: clone(gradient), slope: ofTensor(slope) };
+    const here = {
+      at: double(0),
+      loss: double(now.loss),
+      gradient: clone(gradient),
+      slope: ofTensor(slope, this.round),
+    };
     const { found, evaluations } = strongWolfe(evaluate, here, at, {
-      size: ofTensor(read(largest(direction))),
+      size: ofTensor(read(largest(direction)), this.round),
       tolerance: this.settings.tolerance_change,
       mostEvaluations: this.mostEvaluations - now.evaluations,
     });
@@ -162,7 +186,7 @@ class Solver {
   }
 
   #isFlat({ read }: Closure): boolean {
-    return read(largest(this.gradient)) <= Math.fround(this.settings.tolerance_grad);
+    return read(largest(this.gradient)) <= this.round(this.settings.tolerance_grad);
   }
 
   #gather(into: Tensor): void {
@@ -184,9 +208,9 @@ interface Progress {
 const largest = (t: Tensor): Tensor => amax(abs(t));
 
 /** The memory of a tensor on the host. */
-function numbersOf(t: Tensor): Float32Array {
+function numbersOf(t: Tensor): Float32Array | Float64Array {
   const { buffer, byteOffset } = borrowBytes(t);
-  return new Float32Array(buffer, byteOffset, t.numel);
+  return new (t.dtype === "f64" ? Float64Array : Float32Array)(buffer, byteOffset, t.numel);
 }
 
 /** The parameters and vectors of as many numbers, in torch's order and without the arena's gaps. */
@@ -199,7 +223,7 @@ function openWeights(arena: Arena) {
   return {
     /** Without a graph. */
     all: flat,
-    vector: () => keep(longLivedZeros([total], { device: flat.device })),
+    vector: () => keep(longLivedZeros([total], flat)),
     gather(into: Tensor, turns: boolean): void {
       scope(() => {
         arena.gradients.forEach((g, i) => copy_(part(into, i), g));
@@ -218,7 +242,8 @@ interface History {
   /** Gradients and weights changed by these, a pair in each iteration. */
   readonly changes: readonly Tensor[];
   readonly moves: readonly Tensor[];
-  readonly curvatures: Float32Array;
+  readonly curvatures: Float32Array | Float64Array;
+  readonly round: Rounding;
 }
 
 interface Ring {
@@ -228,27 +253,31 @@ interface Ring {
 }
 
 function remember(
-  { changes, moves, curvatures }: History,
+  { changes, moves, curvatures, round }: History,
   ring: Ring,
   { change, move, read }: { readonly change: Tensor; readonly move: Tensor } & Pick<Closure, "read">,
 ): void {
   const along = read(dot(change, move)), size = changes.length;
-  if (!(along > LEAST_CURVATURE)) return;
+  if (!(along > round(LEAST_CURVATURE))) return;
   const at = (ring.oldest + ring.kept) % size;
   if (ring.kept < size) ring.kept++;
   else ring.oldest = (ring.oldest + 1) % size;
   copy_(changes[at], change);
   copy_(moves[at], move);
   curvatures[at] = 1 / along;
-  ring.H_diag = Math.fround(along / dot(change, change).item());
+  ring.H_diag = round(along / dot(change, change).item());
 }
 
 /** Nearly the inverse Hessian times this, which is the two loops' buffer. */
-function turned(q: Tensor, { changes, moves, curvatures }: History, { kept, oldest, H_diag }: Ring): Tensor {
+function turned(
+  q: Tensor,
+  { changes, moves, curvatures, round }: History,
+  { kept, oldest, H_diag }: Ring,
+): Tensor {
   const pairs = Array.from({ length: kept }, (_, i) => (oldest + i) % changes.length);
   const shares = pairs.map(() => 0);
   const share = (vector: Tensor, r: Tensor, at: number) =>
-    scope(() => Math.fround(dot(vector, r).item() * curvatures[at]));
+    scope(() => round(dot(vector, r).item() * curvatures[at]));
   const less = (r: Tensor, vector: Tensor, by: number) => {
     const next = sub(r, vector, by);
     r.free();
@@ -259,7 +288,7 @@ function turned(q: Tensor, { changes, moves, curvatures }: History, { kept, olde
     shares[i] = share(moves[at], q, at);
     q = less(q, changes[at], shares[i]);
   }
-  q = mul(q, scalar(H_diag, "f32", q.device));
-  pairs.forEach((at, i) => q = less(q, moves[at], Math.fround(share(changes[at], q, at) - shares[i])));
+  q = mul(q, scalar(H_diag, q.dtype, q.device));
+  pairs.forEach((at, i) => q = less(q, moves[at], round(share(changes[at], q, at) - shares[i])));
   return q;
 }

@@ -12,12 +12,14 @@ export const joint: JointState = {
   entry({ slots, numbers: n = {} }, data) {
     const entry = new Map<string, Value>(COUNTS.map((name) => [name, n[name]]));
     if (n.n_iter === 0) return entry;
-    const ro = toNumbers(slots.get("ro")![0]);
+    const [kept] = slots.get("ro")!,
+      ro = toNumbers(kept),
+      number = (value: number) => scalarData(value, kept.dtype);
     const pairs = Array.from({ length: n.kept }, (_, i) => (n.oldest + i) % ro.length);
     for (const name of VECTORS) entry.set(name, data(slots.get(name)![0]));
     for (const name of LISTS) entry.set(name, pairs.map((at) => data(slots.get(name)![at])));
-    return entry.set("ro", pairs.map((at) => scalarData(ro[at])))
-      .set("t", n.t).set("H_diag", scalarData(n.H_diag)).set("prev_loss", n.prev_loss);
+    return entry.set("ro", pairs.map((at) => number(ro[at])))
+      .set("t", n.t).set("H_diag", number(n.H_diag)).set("prev_loss", n.prev_loss);
   },
   read(entry, { slots, numbers = {} }) {
     const counts = COUNTS.map((name) => numberOf(field(entry, name)));
@@ -47,7 +49,7 @@ export const joint: JointState = {
       for (let i = 0; i < kept; i++) {
         copy(slots.get("old_dirs")![i], dirs[first + i]);
         copy(slots.get("old_stps")![i], steps[first + i]);
-        scope(() => copy(narrow(slots.get("ro")![0], 0, i, 1), scalarData(all[first + i]!)));
+        scope(() => copy(narrow(slots.get("ro")![0], 0, i, 1), scalarData(all[first + i]!, "f64")));
       }
     };
   },

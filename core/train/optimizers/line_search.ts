@@ -1,48 +1,53 @@
 // The line search of torch.optim.LBFGS: a step along a direction that fulfils the strong Wolfe conditions, found by cubic
 // interpolation (minFunc's). torch's own is in Python, whose numbers are f64 until they meet a tensor of f32, and so are these.
 import { scalar } from "../../../ffi/make.ts";
+import type { DType } from "../../../ffi/dtype.ts";
 import { sqrt } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 
-/** A number of Python's, or where it is `single` one of a 0-dim tensor of f32, to which all that it meets is rounded. */
+/** A number of Python's, or one of a 0-dim tensor, to whose type all that it meets is rounded. */
 export interface Num {
   readonly value: number;
-  readonly single: boolean;
+  /** Null for one of Python's. */
+  readonly round: Rounding | null;
 }
 
-const single = (value: number): Num => ({ value: Math.fround(value), single: true });
-export const double = (value: number): Num => ({ value, single: false });
+export type Rounding = (value: number) => number;
+
+export const roundingTo = (dtype: DType): Rounding => dtype === "f64" ? (value) => value : Math.fround;
+
+export const double = (value: number): Num => ({ value, round: null });
 
 /** A number that a tensor has. */
-export const ofTensor = single;
+export const ofTensor = (value: number, round: Rounding): Num => ({ value: round(value), round });
 
 /** Both as they meet. */
-function meet(a: Num, b: Num): [number, number, boolean] {
-  const rounds = a.single || b.single;
-  return rounds ? [Math.fround(a.value), Math.fround(b.value), true] : [a.value, b.value, false];
+function meet(a: Num, b: Num): [number, number, Rounding | null] {
+  const round = a.round ?? b.round;
+  return round ? [round(a.value), round(b.value), round] : [a.value, b.value, null];
 }
 
-const made = (value: number, rounds: boolean): Num => rounds ? single(value) : double(value);
+const made = (value: number, round: Rounding | null): Num => round ? ofTensor(value, round) : double(value);
 
 function plus(a: Num, b: Num): Num {
-  const [x, y, rounds] = meet(a, b);
-  return made(x + y, rounds);
+  const [x, y, round] = meet(a, b);
+  return made(x + y, round);
 }
 
 function minus(a: Num, b: Num): Num {
-  const [x, y, rounds] = meet(a, b);
-  return made(x - y, rounds);
+  const [x, y, round] = meet(a, b);
+  return made(x - y, round);
 }
 
 export function times(a: Num, b: Num): Num {
-  const [x, y, rounds] = meet(a, b);
-  return made(x * y, rounds);
+  const [x, y, round] = meet(a, b);
+  return made(x * y, round);
 }
 
 /** A number of Python's over a tensor is that times the tensor's reciprocal. */
 export function over(a: Num, b: Num): Num {
-  const [x, y, rounds] = meet(a, b);
-  return b.single && !a.single ? single(Math.fround(1 / y) * x) : made(x / y, rounds);
+  const [x, y, round] = meet(a, b);
+  return b.round && !a.round ? ofTensor(b.round(1 / y) * x, b.round) : made(x / y, round);
 }
 
 function isLess(a: Num, b: Num): boolean {
@@ -55,10 +60,11 @@ const isAtMost = (a: Num, b: Num): boolean => {
   return x <= y;
 };
 
-const absolute = ({ value, single }: Num): Num => ({ value: Math.abs(value), single });
+const absolute = ({ value, round }: Num): Num => ({ value: Math.abs(value), round });
 
 /** libtorch's roots of f32 are not always the nearest number. */
-const root = ({ value }: Num): Num => single(scope(() => sqrt(scalar(value, "f32")).item()));
+const root = ({ value, round }: Num): Num =>
+  made(round === Math.fround ? scope(() => sqrt(scalar(value)).item()) : Math.sqrt(value), round);
 
 /** As Python's, which keeps the first of two that are equal, or of which one is no number. */
 export const least = (a: Num, b: Num): Num => isLess(b, a) ? b : a;

@@ -16,11 +16,11 @@ export const lion: OptimizerKind<"lion"> = {
     compiled: null,
   },
   open(s, arena) {
-    const { parameters, flat } = arena, { device } = flat;
+    const { parameters, flat } = arena, { dtype, device } = flat;
     const momenta = arena.viewsOf(zerosAs(arena));
     const { beta1, lion_beta2: beta2, weight_decay } = s;
     let decay = weight_decay;
-    const towards = keep(scalar(1 - beta1, "f32", device)), kept = constant(1 - beta2, "f32", device);
+    const towards = keep(scalar(1 - beta1, dtype, device)), kept = constant(1 - beta2, dtype, device);
     return {
       type: "lion",
       steps: 0,
@@ -34,7 +34,7 @@ export const lion: OptimizerKind<"lion"> = {
         this.steps++;
         noGrad(() =>
           scope(() => {
-            const shrunk = scalar(1 - lr * decay, "f32", device);
+            const shrunk = scalar(1 - lr * decay, dtype, device);
             for (let i = 0; i < parameters.length; i++) {
               const p = parameters[i], gradient = arena.gradients[i];
               scope(() =>

@@ -2,7 +2,17 @@
 // parameters have AdamW. As torch.optim.Muon with adjust_lr_fn="match_rms_adamw", so one learning rate fits both.
 import { noGrad } from "../../../ffi/autograd.ts";
 import type { DType } from "../../../ffi/dtype.ts";
-import { add, constant, fill_, longLivedZeros, scalar, scale, sub, zeros } from "../../../ffi/make.ts";
+import {
+  add,
+  constant,
+  fill_,
+  longLivedZeros,
+  scalar,
+  scale,
+  sub,
+  upcast,
+  zeros,
+} from "../../../ffi/make.ts";
 import {
   clone,
   copy_,
@@ -58,13 +68,13 @@ export const muon: OptimizerKind<"muon"> = {
     compiled: null,
   },
   open(s, arena, root) {
-    const { parameters, flat } = arena, { device } = flat, within = device === "cpu" ? "f32" : "bf16";
+    const { parameters, flat } = arena, { dtype, device } = flat, within = device === "cpu" ? dtype : "bf16";
     const { beta2, eps } = s;
     let { beta1, weight_decay: decay, muon_momentum: momentum } = s;
     const hidden = hiddenMatrices(parameters, root);
-    const nothing = keep(zeros([0], { device }));
+    const nothing = keep(zeros([0], { dtype, device }));
     const slot = (of: (p: Tensor) => boolean) =>
-      parameters.map((p) => of(p) ? keep(longLivedZeros(p.shape, { device })) : nothing);
+      parameters.map((p) => of(p) ? keep(longLivedZeros(p.shape, { dtype, device })) : nothing);
     const momenta = slot((p) => hidden.has(p));
     const first = slot((p) => !hidden.has(p)), second = slot((p) => !hidden.has(p));
     const others = parameters.flatMap((p, i) => hidden.has(p) ? [] : [i]);
@@ -105,7 +115,7 @@ export const muon: OptimizerKind<"muon"> = {
         noGrad(() =>
           scope(() => {
             const [shrunk, fresh, ahead] = [1 - lr * decay, 1 - momentum, momentum]
-              .map((value) => scalar(value, "f32", device));
+              .map((value) => scalar(value, dtype, device));
             parameters.forEach((p, i) => {
               if (!hidden.has(p)) return;
               const gradient = arena.gradients[i];
@@ -131,8 +141,8 @@ export const muon: OptimizerKind<"muon"> = {
 export function orthogonal(matrix: Tensor, within: DType): Tensor {
   const [rows, columns] = matrix.shape, tall = rows > columns;
   const narrowed = toDtype(matrix, within), wide = tall ? t(narrowed) : narrowed;
-  const length = sqrt(sum(square(toDtype(wide, "f32"))));
-  let x = div(wide, toDtype(maximum(length, constant(EPS, "f32", matrix.device)), within));
+  const length = sqrt(sum(square(upcast(wide))));
+  let x = div(wide, toDtype(maximum(length, constant(EPS, length.dtype, matrix.device)), within));
   const [a, b, c] = COEFFICIENTS, times = (m: Tensor, by: number) => toDtype(scale(m, by), within);
   for (let i = 0; i < STEPS; i++) {
     const gram = mm(x, t(x));

@@ -189,7 +189,7 @@ export interface OptimizerKind<T extends OptimizerSettings["type"] = OptimizerSe
 }
 
 /** A vector of zeros that is laid out as the arena. */
-export const zerosAs = ({ flat }: Arena): Tensor => keep(longLivedZeros(flat.shape, { device: flat.device }));
+export const zerosAs = ({ flat }: Arena): Tensor => keep(longLivedZeros(flat.shape, flat));
 
 /** State by its names. */
 export const slotsOf = (

@@ -30,12 +30,12 @@ export const scheduleFree: OptimizerKind<"schedule_free"> = {
     },
   },
   open(s, arena) {
-    const { flat, gradient, names } = arena, { device } = flat;
+    const { flat, gradient, names } = arena, { dtype, device } = flat;
     const { beta1, beta2, eps, weight_decay: decay } = s;
     const fast = zerosAs(arena), second = zerosAs(arena);
     const average = keep(scope(() => clone(flat)));
-    const c = (value: number) => constant(value, "f32", device),
-      n = (value: number) => scalar(value, "f32", device);
+    const c = (value: number) => constant(value, dtype, device),
+      n = (value: number) => scalar(value, dtype, device);
     // One number for all parameters: the sum of the weights of all steps, and the highest rate.
     const sums = keep(zeros([2], { dtype: "f64" }));
     let steps = 0, sum = 0, highest = 0, known = true;

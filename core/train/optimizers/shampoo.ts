@@ -111,15 +111,16 @@ const blocksOf = (whole: Tensor, longest: number): Tensor[] =>
 
 /** The matrices of all blocks. In a checkpoint those of a parameter's blocks lie one behind the other. */
 class Roots extends Kronecker {
-  constructor({ parameters, flat: { device } }: Arena, longest: number, beta: number) {
-    const nothing = keep(zeros([0], { device }));
+  constructor({ parameters, flat }: Arena, longest: number, beta: number) {
+    const { dtype, device } = flat;
+    const nothing = keep(zeros([0], { dtype, device }));
     const shapes = noGrad(() =>
       scope(() => parameters.map((p) => blocksOf(p, longest).map(({ shape }) => shape)))
     );
     const matricesOf = (blocks: readonly (readonly number[])[], k: number) => {
       const sides = blocks.map((shape) => shape.length <= DIMENSIONS.length ? shape[k] ?? 0 : 0);
       const ends = sides.map((_, i) => sides.slice(0, i + 1).reduce((all, n) => all + n * n, 0));
-      const memory = ends.at(-1) === 0 ? nothing : keep(longLivedZeros([ends.at(-1)!], { device }));
+      const memory = ends.at(-1) === 0 ? nothing : keep(longLivedZeros([ends.at(-1)!], { dtype, device }));
       const each = sides.map((n, i) =>
         n === 0 ? nothing : keep(asStrided(memory, [n, n], [n, 1], memory.offset + ends[i] - n * n))
       );
@@ -135,7 +136,7 @@ class Roots extends Kronecker {
         made: made.flatMap(({ each }) => each),
       })),
       beta,
-      device,
+      flat,
     );
     this.slots = all.flatMap((pair) => pair.map((slot) => slot.map(({ memory }) => memory)));
   }
@@ -158,7 +159,7 @@ const lengthOf = (x: Tensor): Tensor => sqrt(sum(square(x)));
 
 /** m^(-1/root). Rounding may have made the least eigenvalue negative. */
 function inverseRoot(m: Tensor, root: number, eps: Tensor): Tensor {
-  const number = (value: number) => constant(value, "f32", m.device);
+  const number = (value: number) => constant(value, m.dtype, m.device);
   const [values, vectors] = linalgEigh(m), negative = clamp(narrow(values, 0, 0, 1), null, number(0));
   return mm(mul(vectors, pow(add(sub(values, negative), eps), number(-1 / root))), t(vectors));
 }

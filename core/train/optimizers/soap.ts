@@ -36,7 +36,7 @@ export const soap: OptimizerKind<"soap"> = {
     compiled: null,
   },
   open(settings, arena) {
-    const { parameters } = arena, { device } = arena.flat, number = numbersOn(arena);
+    const { parameters } = arena, number = numbersOn(arena);
     const { beta2, eps, normalize_grads, shampoo_beta } = settings;
     let { beta1, weight_decay: decay } = settings;
     const { precondition_frequency: every, max_precond_dim: longest } = settings;
@@ -49,7 +49,7 @@ export const soap: OptimizerKind<"soap"> = {
       descend_(mul_(squares[i], number(beta2)), square(own), beta2 - 1);
       let direction = bases.turned(div(means[i], add(sqrt(squares[i]), number(eps))), i, true);
       if (normalize_grads) {
-        direction = div(direction, add(sqrt(mean(square(direction))), scalar(TINY, "f32", device)));
+        direction = div(direction, add(sqrt(mean(square(direction))), number(TINY)));
       }
       descend_(p, direction, lr * Math.sqrt(1 - beta2 ** step) / (1 - beta1 ** step));
       if (decay !== 0) descend_(p, p, lr * decay);
@@ -100,19 +100,20 @@ export const soap: OptimizerKind<"soap"> = {
 
 /** The matrices of all parameters, dimension by dimension. */
 class Bases extends Kronecker {
-  constructor({ parameters, flat: { device } }: Arena, longest: number, beta: number) {
-    const nothing = keep(zeros([0], { device }));
+  constructor({ parameters, flat }: Arena, longest: number, beta: number) {
+    const { dtype, device } = flat;
+    const nothing = keep(zeros([0], { dtype, device }));
     const used = Math.max(0, ...parameters.map(({ shape }) => turns(shape) ? shape.length : 0));
     const has = ({ shape }: Tensor, k: number) => turns(shape) && k < shape.length && shape[k] <= longest;
     const factors = DIMENSIONS.slice(0, used).map((k) => {
       const slot = () =>
         parameters.map((p) =>
-          has(p, k) ? keep(longLivedZeros([p.shape[k], p.shape[k]], { device })) : nothing
+          has(p, k) ? keep(longLivedZeros([p.shape[k], p.shape[k]], { dtype, device })) : nothing
         );
       // LAPACK's columns lie one behind the other, and products of such matrices have other last bits.
       return { products: slot(), made: slot().map((m) => m === nothing ? m : keep(t(m))) };
     });
-    super(factors, beta, device);
+    super(factors, beta, flat);
   }
 
   /** GG_0, Q_0, GG_1, ... */
@@ -148,6 +149,6 @@ const TINY = 1e-30;
 /** The longest first. */
 function eigenvectors(m: Tensor): Tensor {
   const raised = clone(m), on = diagonal(raised);
-  copy_(on, add(on, scalar(TINY, "f32", m.device)));
+  copy_(on, add(on, scalar(TINY, m.dtype, m.device)));
   return flip(linalgEigh(raised)[1], [1]);
 }

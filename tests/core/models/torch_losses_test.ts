@@ -43,6 +43,8 @@ interface Case {
   /** Its points may be missing. */
   readonly missing: boolean;
   readonly settings?: Partial<Settings>;
+  /** Outputs are f64, as with --amp fp64. */
+  readonly double?: true;
 }
 
 const numbers = (loss: string, torch: string, target: How, more: Partial<Case> = {}): Case => ({
@@ -66,7 +68,7 @@ const WEIGHT = [0.5, 2, 1, 3, 4], THREE = [0.5, 2, 4];
 const SHARES = { shape: [16, 5], how: "shares" } as const;
 const maps = { output: { shape: [2, 3, 5, 4], how: "" }, target: { shape: [2, 3, 5, 4], how: "" } } as const;
 
-const CASES: Case[] = [
+const IN_SINGLES: Case[] = [
   classes("cross_entropy(label_smoothing=0.1)", "CrossEntropyLoss", { options: { label_smoothing: 0.1 } }),
   classes("cross_entropy(weight=(0.5, 2, 1, 3, 4))", "CrossEntropyLoss", { options: { weight: WEIGHT } }),
   classes("nll()", "NLLLoss", { output: { shape: [16, 5], how: "logs" } }),
@@ -161,14 +163,20 @@ const CASES: Case[] = [
   }),
 ];
 
+const CASES = [
+  ...IN_SINGLES,
+  ...IN_SINGLES.map((c): Case => ({ ...c, double: true, settings: { ...c.settings, amp: "fp64" } })),
+];
+
 open();
 operator("aten::multi_margin_loss", ""); // opens what is opened once
 
-const titled = ({ loss, task, outputs }: Case) => `${loss} of ${task}${outputs > 5 ? ` of ${outputs}` : ""}`;
+const titled = ({ loss, task, outputs, double }: Case) =>
+  `${loss} of ${task}${outputs > 5 ? ` of ${outputs}` : ""}${double ? " in f64" : ""}`;
 
-function made({ shape, below, how }: Made): Tensor {
-  const drawn = below === undefined ? randn(shape) : randint(0, below, shape, "i64"),
-    one = constant(1, "f32");
+function made({ shape, below, how }: Made, double = false): Tensor {
+  const dtype = double ? "f64" : "f32", one = constant(1, dtype);
+  const drawn = below === undefined ? toDtype(randn(shape), dtype) : randint(0, below, shape, "i64");
   switch (how) {
     case "shares":
       return softmax(drawn, 1);
@@ -179,12 +187,12 @@ function made({ shape, below, how }: Made): Tensor {
     case "positive":
       return exp(drawn);
     case "signs": {
-      const number = toDtype(drawn, "f32");
+      const number = toDtype(drawn, dtype);
       return sub(add(number, number), one);
     }
     case "numbers":
     case "counts":
-      return toDtype(drawn, "f32");
+      return toDtype(drawn, dtype);
     case "classes": { // the greatest first, so that -1 stands last
       const [rows, columns] = shape, all = toNumbers(drawn);
       const sorted = Array.from(
@@ -229,7 +237,7 @@ for (const [i, c] of CASES.entries()) {
     }, value and gradient`,
     async () => {
       manualSeed(1n);
-      const output = boundary(made(c.output)), target = made(c.target);
+      const output = boundary(made(c.output, c.double)), target = made(c.target, c.double);
       const value = scope(() => lossOf(c.loss, c).apply(output, target));
       backward(value);
       const found = { loss: await print(value), gradient: await print(gradOf(output)!) };
@@ -239,7 +247,7 @@ for (const [i, c] of CASES.entries()) {
 
   Deno.test(`${titled(c)} is shared out exactly over parts of a batch`, () => {
     manualSeed(1n);
-    const output = made(c.output), target = made(c.target), loss = lossOf(c.loss, c);
+    const output = made(c.output, c.double), target = made(c.target, c.double), loss = lossOf(c.loss, c);
     scope(() => {
       const all = loss.validCount(target), at = output.shape[0] - 1;
       const part = (from: number, items: number) => {
@@ -247,11 +255,11 @@ for (const [i, c] of CASES.entries()) {
         const count = loss.validCount(y);
         return count === 0 ? 0 : loss.apply(x, y).item() * count / all;
       };
-      assertAlmostEquals(part(0, at) + part(at, 1), theirs[i].value, 1e-5);
+      assertAlmostEquals(part(0, at) + part(at, 1), theirs[i].value, c.double ? 1e-13 : 1e-5);
     });
   });
 
-  if (!c.missing) continue;
+  if (!c.missing || c.double) continue;
   Deno.test(`${titled(c)} leaves out the points that are missing, value and gradient`, () => {
     manualSeed(1n);
     const output = boundary(made(c.output)), target = made(c.target);

@@ -110,7 +110,10 @@ Deno.test(
 Deno.test("a step in which no rank has a target that counts is told by rank 0 alone", () => {
   for (const [items, rank, told] of [[0, 0, 1], [0, 1, 0], [3, 0, 0]]) {
     const collectives = { allReduce: () => 0, wait() {} };
-    const { shares } = openRankGroup({ rank, collectives } as unknown as Team, {} as Control, [], "cpu");
+    const { shares } = openRankGroup({ rank, collectives } as unknown as Team, {} as Control, [], {
+      device: "cpu",
+      dtype: "f32",
+    });
     let times = 0;
     scope(() => {
       const input = zeros([3, 1]);

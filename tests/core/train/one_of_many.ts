@@ -19,6 +19,9 @@ const HELLO = {
 export function oneOfMany(run: Trainer, more: Partial<Control> = {}): RankGroup {
   const control = { ...aloneInControl(HELLO), ...more };
   const buffers = run.pass.model.root.namedBuffers().map(([, t]) => t);
-  const group = openRankGroup(openTeam(aloneCollectives(), "cpu"), control, buffers, "cpu");
+  const group = openRankGroup(openTeam(aloneCollectives(), "cpu"), control, buffers, {
+    device: "cpu",
+    dtype: "f32",
+  });
   return { ...group, stepped() {} }; // reports look at gradients, which a run of one does not keep
 }

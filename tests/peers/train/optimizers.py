@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-NAMES = {torch.float32: "f32"}
+NAMES = {torch.float32: "f32", torch.float64: "f64"}
 
 
 def show(t):
@@ -20,6 +20,8 @@ def answer(case):
     model = nn.Sequential(nn.Linear(7, 37), nn.ReLU(), nn.Linear(37, 37), nn.ReLU(), nn.Linear(37, 1))
     torch.manual_seed(2)
     x, y = torch.randn(32, 7), torch.randn(32, 1)
+    if case.get("double"):
+        model, x, y = model.double(), x.double(), y.double()
     make = getattr(torch.optim, case["type"])
     if "resume" in case:
         # As a user would: nothing of the optimizer's settings is repeated here, all of it is in the file.

@@ -120,6 +120,10 @@ export function plainNumber(bytes: Uint8Array, from: number, to: number): number
   return negative ? -size : size;
 }
 
+/** The same, rounded to 64 bits alone. */
+export const plainDouble = (bytes: Uint8Array, from: number, to: number): number =>
+  Number.isNaN(plainNumber(bytes, from, to)) ? NaN : Number(decoder.decode(bytes.subarray(from, to)));
+
 /** The point is at this place after "0". */
 const POINT = 46 - 48;
 

@@ -1,6 +1,6 @@
 // The first lines of a text table show its delimiter and names.
 import { UserError } from "../../../base/errors.ts";
-import { cellText, plainNumber, scanCells, wordValue } from "./cells.ts";
+import { cellText, plainDouble, plainNumber, scanCells, wordValue } from "./cells.ts";
 import { formatPlural } from "../../../base/format.ts";
 import { firstTwice } from "../../tables/choose.ts";
 import type { Column } from "../../arrays/table.ts";
@@ -255,7 +255,7 @@ function toColumn(
   const whole = numbers > 0 && !fraction;
   // Numbers of patients and seconds since 1970 tell samples apart, whatever a batch has room for.
   if (!text && whole && large) return { ...plain, whole, dtype: "f64", read: once(again.doubles) };
-  if (!text) return { ...plain, whole };
+  if (!text) return { ...plain, whole, doubles: again.doubles };
   const example = `${JSON.stringify(text.cell.slice(0, 60))} in line ${text.line}`;
   if (numbers > 0) return { ...plain, unusable: `has ${example} among its numbers${hint(text.cell)}` };
   const found = once(again.texts);
@@ -283,7 +283,7 @@ function doubles(
   scanCells(path, bytes, delimiter, start, {
     cell(column, from, to) {
       if (column !== wanted) return;
-      const value = plainNumber(bytes, from, to);
+      const value = plainDouble(bytes, from, to);
       found[row] = Number.isNaN(value) ? wordValue(cellText(bytes, from, to)) ?? NaN : value;
     },
     line: () => void row++,

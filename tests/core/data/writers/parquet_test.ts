@@ -26,6 +26,11 @@ const COLUMNS: ColumnToWrite[] = [
     read: (from, count) => Float32Array.from(numbers(from, count, (i) => i < ODD.length ? ODD[i] : i / 7)),
   },
   {
+    name: "double",
+    type: "f64",
+    read: (from, count) => Float64Array.from(numbers(from, count, (i) => i < ODD.length ? ODD[i] : i / 7)),
+  },
+  {
     name: "word ü",
     type: "text",
     read: (from, count) => numbers(from, count, (i) => i).map((i) => WORDS[i % 5]),
@@ -35,18 +40,19 @@ const COLUMNS: ColumnToWrite[] = [
 const READ = `
 import pyarrow.parquet as pq, json
 words = ["", "cat, black", "Übergröße 猫", 'a "b"\\n\\t\\0', "x" * 300]
-odd = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4028234663852886e38], "f4")
+odd = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4028234663852886e38])
 found = {}
 for rows in (0, 1, 140000):
     f = pq.ParquetFile(f"{rows}.parquet"); t = f.read(); i = np.arange(rows, dtype="i8")
-    value = (i / 7).astype("f4"); value[:6] = odd[:rows]
-    same = [t.num_rows == rows, t.column_names == ["id", "value", "word ü"],
-        [str(x) for x in t.schema.types] == ["int32", "float", "string"],
+    double = i / 7; double[:6] = odd[:rows]; value = double.astype("f4")
+    same = [t.num_rows == rows, t.column_names == ["id", "value", "double", "word ü"],
+        [str(x) for x in t.schema.types] == ["int32", "float", "double", "string"],
         np.array_equal(t["id"].to_numpy(), ((i * 7919) ^ -i).astype("i4")),
         t["value"].to_numpy().tobytes() == value.tobytes(),
+        t["double"].to_numpy().tobytes() == double.tobytes(),
         t["word ü"].to_pylist() == [words[k % 5] for k in range(rows)],
         f.metadata.metadata[b"history"].decode() == "made by ü",
-        all(f.metadata.row_group(g).column(c).compression == "ZSTD" for g in range(f.num_row_groups) for c in range(3))]
+        all(f.metadata.row_group(g).column(c).compression == "ZSTD" for g in range(f.num_row_groups) for c in range(4))]
     found[str(rows)] = [f.num_row_groups, same]
 t = pq.read_table("wide.parquet")
 found["wide"] = [t.num_columns, [t[f"c{k}"].to_pylist() == [k, k + 100] for k in range(200)]]
@@ -69,7 +75,7 @@ Deno.test(
     write("wide", 2, wide);
     writtenBy(folder, READ);
     const found = JSON.parse(Deno.readTextFileSync(`${folder}/found.json`));
-    const right = new Array<boolean>(8).fill(true);
+    const right = new Array<boolean>(9).fill(true);
     assertEquals(found, {
       "0": [0, right],
       "1": [1, right],
@@ -78,7 +84,7 @@ Deno.test(
     });
     // Our own reader agrees.
     withParquet(`${folder}/1.parquet`, ({ columns }) => {
-      assertEquals(columns.map(({ name }) => name), ["id", "value", "word ü"]);
+      assertEquals(columns.map(({ name }) => name), ["id", "value", "double", "word ü"]);
       assertEquals([...columns[0].read() as Int32Array], [0]);
     });
   }),

@@ -7,7 +7,8 @@ import { readPt, writePt } from "../../../../core/checkpoint/pt.ts";
 import { mlp } from "../../../../core/models/zoo/mlp.ts";
 import type { MicroBatch } from "../../../../core/train/micro_batch.ts";
 import { optimizersThat } from "../../../../core/train/optimizers.ts";
-import { randn } from "../../../../ffi/ops.ts";
+import { noGrad } from "../../../../ffi/autograd.ts";
+import { randn, toDtype } from "../../../../ffi/ops.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
 import { keep, type Tensor } from "../../../../ffi/tensor.ts";
@@ -24,9 +25,11 @@ interface Case {
   readonly type: string;
   readonly lr?: number;
   readonly options: Readonly<Record<string, number | boolean | string | readonly number[]>>;
+  /** Weights and data are f64. */
+  readonly double?: true;
 }
 
-const CASES: readonly Case[] = [
+const IN_SINGLES: readonly Case[] = [
   { type: "AdamW", options: { weight_decay: 0.01 } },
   { type: "AdamW", options: { weight_decay: 0.3, betas: [0.9, 0.95] } },
   { type: "AdamW", options: { weight_decay: 0.1, amsgrad: true } },
@@ -81,6 +84,8 @@ const CASES: readonly Case[] = [
   { type: "Rprop", options: { maximize: true, step_sizes: [1e-6, 1e-4] }, lr: 1e-5 },
 ];
 
+const CASES = [...IN_SINGLES, ...IN_SINGLES.map((one): Case => ({ ...one, double: true }))];
+
 /** Settings of ours for torch's tuples. */
 const TUPLES: Readonly<Record<string, readonly string[]>> = {
   betas: ["beta1", "beta2"],
@@ -105,19 +110,25 @@ function flagsOf({ type, options }: Case): string[] {
 const ratesOf = ({ lr = 0.01 }: Case, from = 0, to = STEPS): number[] =>
   Array.from({ length: to - from }, (_, i) => lr * (1 + ((from + i) % 3) / 10));
 
-const nameOf = ({ type, options }: Case): string =>
-  `${type}(${Object.entries(options).map(([name, value]) => `${name}=${value}`).join(", ")})`;
+const nameOf = ({ type, options, double }: Case): string =>
+  `${type}(${Object.entries(options).map(([name, value]) => `${name}=${value}`).join(", ")})${
+    double ? " of f64" : ""
+  }`;
 
 interface Made {
   readonly rig: Rig;
   readonly batch: MicroBatch;
 }
 
-function made(flags: readonly string[], direct = false): Made {
+function made(flags: readonly string[], { direct = false, double = false } = {}): Made {
   manualSeed(1n);
   const model = mlp({ inputs: 7, hidden: 37, layers: 2, outputs: 1 });
   manualSeed(2n);
-  const batch = { input: keep(randn([32, 7])), target: keep(randn([32, 1])) };
+  const numbers = (shape: number[]) => keep(double ? toDtype(randn(shape), "f64") : randn(shape));
+  if (double) {
+    for (const [, p] of model.root.namedParameters()) p.replaceWith(noGrad(() => toDtype(p, "f64")));
+  }
+  const batch = { input: numbers([32, 7]), target: numbers([32, 1]) };
   return { rig: rig(model, rows, { flags, direct }), batch };
 }
 
@@ -135,10 +146,10 @@ const theirs = await peer<Trained[]>(
 );
 
 for (const [i, one] of CASES.entries()) {
-  for (const direct of [false, true]) {
+  for (const direct of one.double ? [false] : [false, true]) {
     const way = direct ? "with autograd's own gradients" : "with a gradient arena";
     Deno.test(`${nameOf(one)} has torch.optim's bits for ${STEPS} steps, ${way}`, async () => {
-      const ours = made(flagsOf(one), direct);
+      const ours = made(flagsOf(one), { ...one, direct });
       assertEquals(steps(ours, ratesOf(one)), theirs[i].losses);
       assertEquals(await weights(ours.rig), theirs[i].weights);
     });
@@ -174,18 +185,23 @@ Deno.test(
   `all of them go on in torch.optim from a checkpoint after ${HALF} steps, and here, with the same bits`,
   inFolder(async (folder) => {
     CASES.forEach((one, i) => {
-      const first = made(flagsOf(one));
+      const first = made(flagsOf(one), one);
       steps(first, ratesOf(one, 0, HALF));
       save(first.rig, `${folder}/${i}.pt`);
     });
     const there = await peer<Trained[]>(
       "optimizers.py",
-      CASES.map((one, i) => ({ type: one.type, rates: ratesOf(one, HALF), resume: `${folder}/${i}.pt` })),
+      CASES.map((one, i) => ({
+        ...one,
+        options: {},
+        rates: ratesOf(one, HALF),
+        resume: `${folder}/${i}.pt`,
+      })),
     );
     for (const [i, one] of CASES.entries()) {
       assertEquals(there[i].losses, theirs[i].losses.slice(HALF), nameOf(one));
       assertEquals(there[i].weights, theirs[i].weights, nameOf(one));
-      const here = made(flagsOf(one));
+      const here = made(flagsOf(one), one);
       assertEquals(load(here.rig, `${folder}/${i}.pt`), [], nameOf(one));
       assertEquals(steps(here, ratesOf(one, HALF)), theirs[i].losses.slice(HALF), nameOf(one));
       assertEquals(await weights(here.rig), theirs[i].weights, nameOf(one));
@@ -203,7 +219,7 @@ Deno.test(
     }));
     await peer<Trained[]>("optimizers.py", asked);
     for (const [i, one] of CASES.entries()) {
-      const here = made(flagsOf(one));
+      const here = made(flagsOf(one), one);
       assertEquals(load(here.rig, `${folder}/${i}.pt`), [], nameOf(one));
       assertEquals(steps(here, ratesOf(one, HALF)), theirs[i].losses.slice(HALF), nameOf(one));
       assertEquals(await weights(here.rig), theirs[i].weights, nameOf(one));
