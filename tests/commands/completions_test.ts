@@ -29,7 +29,7 @@ Deno.test("bash completes commands, flags, choices, presets and files", async ()
   try {
     const co = ["convert", "config", "completions"].filter((name) => findCommand(name));
     assertEquals(await complete("hpctrain", "co"), co.join(" "));
-    assertEquals(await complete("hpctrain", "train", "--amp", ""), "auto bf16 fp16 off");
+    assertEquals(await complete("hpctrain", "train", "--amp", ""), "auto bf16 fp16 off fp64");
     assertEquals(await complete("hpctrain", "--amp", "=", "b"), "bf16");
     assertEquals(await complete("hpctrain", "--wandb-o"), "--wandb-offline --wandb-online");
     assertEquals(await complete("hpctrain", "presets", "c"), "cpu cpu-cluster");

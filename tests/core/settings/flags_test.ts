@@ -144,7 +144,6 @@ const MISTAKES: [string[], string][] = [
   [["--warmup_ratio", "0.1"], "--warmup 500steps or --warmup 1ep."],
   [["--export=ALL,EPOCHS=3"], "`sbatch --export=ALL,EPOCHS=200 FILE`"],
   [["--precision", "bf16-true"], sentenceNamed("core/settings/flags: got true weights")],
-  [["--precision", "64"], sentenceNamed("core/settings/flags: got nothing trains")],
   [["--accelerator", "mps"], sentenceNamed("core/settings/flags: hpctrain computes cpus")],
   [["--model", "resnet81"], 'Did you mean "resnet18"?'],
   [["--model", "bert"], "must be one of mlp, simple-convnet"],
