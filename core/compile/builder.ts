@@ -146,6 +146,12 @@ export class Builder {
     return this.permute(make(own, back.map((d) => shape[d]), order), order);
   }
 
+  /** libtorch's test of a matrix that lies column by column. */
+  byColumns(r: Ref): boolean {
+    const [rows] = this.shape(r), [down, right] = this.#strides(r);
+    return this.shape(r).length === 2 && down === 1 && right === rows;
+  }
+
   /** The tensor that libtorch has for this value has these; what is no view lies in rows, or channels last as an image does. */
   #strides(r: Ref): readonly number[] {
     return this.#knownStrides[r] ??= this.#stridesOf(r);

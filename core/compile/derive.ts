@@ -344,15 +344,14 @@ function ofProduct(b: Builder, g: Ref, { args: [x, z], transposeA, transposeB }:
   ];
 }
 
-/** A matrix that was turned lies column by column, and libtorch computes its gradient so, too. */
+/** libtorch computes the gradient of a matrix that lies column by column so, too. */
 function ofTensors(b: Builder, g: Ref, x: Ref, z: Ref): Gradients {
   const turn = (r: Ref): Ref => {
     const rank = b.shape(r).length;
     return b.permute(r, b.shape(r).map((_, d) => d < rank - 2 ? d : 2 * rank - 3 - d));
   };
-  const byColumns = (r: Ref) => b.node(r).op === "permute" && b.shape(r).length === 2;
   return [
-    byColumns(x) ? turn(b.gemm(z, turn(g))) : b.gemm(g, turn(z)),
-    byColumns(z) ? turn(b.gemm(turn(g), x)) : b.gemm(turn(x), g),
+    b.byColumns(x) ? turn(b.gemm(z, turn(g))) : b.gemm(g, turn(z)),
+    b.byColumns(z) ? turn(b.gemm(turn(g), x)) : b.gemm(turn(x), g),
   ];
 }
