@@ -66,15 +66,15 @@ const loopsOf = (
   ...{ settings, weights: parameters, gradients, state: state!, starts },
 });
 
-/** In whole vectors, and in what is left over of each parameter. */
+/** In whole vectors of so many lanes, and in what is left over of each parameter. */
 interface Ways {
+  readonly lanes: number;
   readonly vectors: AdamWay;
   readonly rest: AdamWay;
 }
 
 /** Null where the machine refuses executable memory. */
-function openLoops(groups: readonly Loops[], isa: Isa, { vectors, rest }: Ways) {
-  const lanes = isa === "avx512" ? 16 : 8;
+function openLoops(groups: readonly Loops[], isa: Isa, { lanes, vectors, rest }: Ways) {
   const tensors = groups.flatMap(({ weights, gradients, state }) => [...weights, ...gradients, ...state]);
   let slot = 0;
   const kernels = groups.flatMap(({ settings, weights, state, starts }, group) => {
@@ -111,27 +111,38 @@ function openLoops(groups: readonly Loops[], isa: Isa, { vectors, rest }: Ways) 
 // With these settings each of the ways rounds some numbers otherwise.
 
 const TRIED = { beta1: 0.6, beta2: 0.7, eps: 1e-3, weight_decay: 0.9, momentum: 0, nesterov: false };
-const RATE = 0.1, STEP = 3, VECTORS = 480, RESTS = 24;
+const RATE = 0.1, STEP = 3;
+
+/** Lengths of tensors that fill vectors, and of some that fill none. */
+export const FULL_VECTORS = [480];
+export const restsOf = (lanes: number): readonly number[] => Array<number>(24).fill(lanes - 1);
 
 const known = new Map<string, Ways | null>();
 
 function waysOfLibtorch(isa: Isa, type: OptimizerSettings["type"]): Ways | null {
   let found = known.get(type);
   if (found === undefined) {
-    const [vectors, rest] = [false, true].map((rest) => ADAM_WAYS.find(agreesWithLibtorch(isa, type, rest)));
-    known.set(type, found = vectors && rest ? { vectors, rest } : null);
+    const vectors = ADAM_WAYS.find(agreesWithLibtorch(isa, type, FULL_VECTORS));
+    found = null;
+    for (const lanes of vectors ? lanesIn(isa) : []) {
+      const rest = ADAM_WAYS.find(agreesWithLibtorch(isa, type, restsOf(lanes)));
+      if (rest) found ??= { lanes, vectors: vectors!, rest };
+    }
+    known.set(type, found);
   }
   return found;
 }
 
-/** Tells whether a way agrees in all numbers that are tried; with `rest` in those that fill no vector. */
+/** Not each libtorch has this loop for the widest vectors of a processor. */
+export const lanesIn = (isa: Isa): readonly number[] => isa === "avx512" ? [16, 8] : [8];
+
+/** Tells whether a way agrees in all numbers of tensors that are so long. */
 export function agreesWithLibtorch(
   isa: Isa,
   type: OptimizerSettings["type"],
-  rest: boolean,
+  lengths: readonly number[],
 ): (way: AdamWay) => boolean {
-  const settings = { ...TRIED, type }, lanes = isa === "avx512" ? 16 : 8;
-  const lengths = rest ? Array<number>(RESTS).fill(lanes - 1) : [VECTORS];
+  const settings = { ...TRIED, type };
   const updated = (update: (numbers: Tensor[][]) => void): string =>
     scope(() => {
       const numbers = drawn(lengths), [weights, , means, squares] = numbers;
@@ -155,7 +166,7 @@ export function agreesWithLibtorch(
           starts: [0],
         },
       }));
-      const loops = openLoops(groups, isa, { vectors: way, rest: way });
+      const loops = openLoops(groups, isa, { lanes: 1, vectors: way, rest: way });
       if (loops === null) return;
       groups.forEach((_, group) => beginAdam(settings)(loops.numbers(group), RATE, STEP));
       loops.run();
