@@ -177,6 +177,20 @@ function compare(own: Left, plain: Left, moved: Left | null = null, rounding = R
   assertEquals(own.drawn, plain.drawn, "the generator");
 }
 
+/** Which of an image's values rounding carries over a corner is chance, so one way to begin a little off may show too little. */
+const NUDGES = [1e-7, -1e-7, 3e-7, -3e-7];
+
+function compareNear(own: Left, plain: Left, moved: readonly (() => Left)[], rounding: number): void {
+  const [first, ...more] = moved;
+  if (first === undefined) return compare(own, plain);
+  try {
+    compare(own, plain, first(), rounding);
+  } catch (error) {
+    if (more.length === 0) throw error;
+    compareNear(own, plain, more, rounding);
+  }
+}
+
 const numbers = (make: () => Model): Task => ({
   ...{ make, facts: rows },
   input: () => randn([8, 7]),
@@ -272,8 +286,8 @@ function leavesNoTrace(title: string, task: Task, checkpointing: boolean): void 
     const used = left(task, { ...how, mode }), compiled = COMPILED.test(used.told);
     if (!compiled) assertMatch(used.told, ALWAYS.test(title) ? COMPILED : OP_BY_OP);
     const rounds = compiled && mode === "fast";
-    const moved = rounds ? left(task, { ...how, mode: null, more: 1e-7 }) : null;
-    compare(used, plain, moved, isOfImages(task) ? CORNERS : ROUNDING);
+    const moved = rounds ? NUDGES.map((more) => () => left(task, { ...how, mode: null, more })) : [];
+    compareNear(used, plain, moved, isOfImages(task) ? CORNERS : ROUNDING);
     const wrong = refused(() => left(task, { ...how, mode }));
     assertMatch(wrong.told, compiled ? REFUSED : OP_BY_OP);
     compare(wrong, plain);
