@@ -1,5 +1,6 @@
 // Data files are opened for one look, or kept open and read by rows during training, when they have to stay
 // as they were. Every fault is of the kind "data".
+import { statOf } from "../../base/files.ts";
 import { FileBytes } from "../../base/file_bytes.ts";
 import { UserError } from "../../base/errors.ts";
 import { BadSample, type FileMark, type FileRows, type PlacedRows, type ReadsRows } from "./rows.ts";
@@ -10,7 +11,7 @@ export function withFiles<R>(use: (open: (path: string) => FileBytes) => R): R {
   const files = new Map<string, FileBytes>();
   try {
     return use((path) => {
-      const file = files.get(path) ?? new FileBytes(path);
+      const file = files.get(path) ?? dataFile(path);
       files.set(path, file);
       return file;
     });
@@ -20,6 +21,20 @@ export function withFiles<R>(use: (open: (path: string) => FileBytes) => R): R {
   } finally {
     for (const file of files.values()) file.close();
   }
+}
+
+/** What is no file has its sentence here: that of `FileBytes` speaks of checkpoints. */
+function dataFile(path: string): FileBytes {
+  const info = statOf(path);
+  if (info && !info.isFile) {
+    throw new UserError(
+      "data",
+      info.isDirectory
+        ? `${path} is a folder, and data of this kind is one file: name the file in it (--data-path).`
+        : `${path} is not a regular file, so it can't be read as data: copy it into one, and name that (--data-path).`,
+    );
+  }
+  return new FileBytes(path);
 }
 
 export function namesIn(folder: string): string[] {

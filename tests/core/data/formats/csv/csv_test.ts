@@ -1,5 +1,5 @@
 // Text tables: the numbers that pandas-like readers find in them, however they are written, and what is refused.
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { csv, withTable } from "../../../../../core/data/formats/csv/csv.ts";
 import { plainNumber } from "../../../../../core/data/formats/csv/cells.ts";
 import { opened, refusedData } from "../../opened.ts";
@@ -265,5 +265,17 @@ Deno.test(
     const { kind, message } = refusedData({ type: "csv" });
     assertEquals(kind, "usage");
     assert(message.includes("needs --data-path"), message);
+  }),
+);
+
+Deno.test(
+  "a folder or a pipe in place of a table is refused as data, and not as a checkpoint",
+  inFolder((folder) => {
+    new Deno.Command("mkfifo", { args: [`${folder}/pipe`] }).outputSync();
+    for (
+      const [path, says] of [[folder, "is a folder, and data"], [`${folder}/pipe`, "is not a regular file"]]
+    ) {
+      assertStringIncludes(refusal(() => open(path, {})), says);
+    }
   }),
 );
