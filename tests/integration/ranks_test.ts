@@ -64,11 +64,12 @@ Deno.test("LBFGS evaluates on 2 ranks as on one: the first losses, and with --de
       ...[...GPT, "--optimizer=lbfgs", "--lr=1", "--scheduler=constant", own("line_search_fn=strong_wolfe")],
       ...[own("max_iter=3"), own("history_size=5")],
     ];
-    const plain = [...flags, "--dropout=0", "--max-steps=2"];
+    // In double precision, for a line search carries what f32 rounds away to another place.
+    const plain = [...flags, "--dropout=0", "--max-steps=2", "--amp=fp64"];
     await trained(cwd, "one", 1, plain, { mpi });
     await trained(cwd, "two", 2, plain, { mpi });
     const losses = apart(numbers(cwd, "one", ["step"]), numbers(cwd, "two", ["step"]));
-    assert(losses < 1e-4, String(losses));
+    assert(losses < 1e-9, String(losses));
     const world = [...flags, "--deterministic=world", "--dropout=0.1", "--epochs=1"];
     await trained(cwd, "world-one", 1, world, { mpi });
     await trained(cwd, "world-two", 2, world, { mpi });
