@@ -4,7 +4,6 @@ import { EXIT, messageOf, UserError } from "../base/errors.ts";
 import { loadDataReader } from "../data/open/open.ts";
 import { slotsNote } from "../ranks/job/layout.ts";
 import { writeRun } from "../ranks/launch/rank.ts";
-import { withRanks } from "../ranks/session.ts";
 import { originsOf, type Resolved } from "../settings/resolve.ts";
 import { changesSince, refuseLayout, refuseMissingData } from "./checks.ts";
 import { keepChoice } from "./compiled_choice.ts";
@@ -89,6 +88,7 @@ async function trainOnRanks(
 ): Promise<TrainEnd> {
   const { where, env, resolve } = request;
   const { config } = first;
+  const { withRanks } = await import("../ranks/session.ts"); // a run alone does without
   const opened = openDevice(config, where.localRank);
   const session = {
     ...{ where, config, env, ...opened, end: "the end of the run" },
