@@ -7,20 +7,30 @@ export type LeavingMessage =
   | { readonly code: number; readonly reason: string; readonly requested: boolean }
   | "saved";
 
-let thread: Thread<never> | null = null;
+type Tell = (message: LeavingMessage) => void;
 
-/** `reason` is a failure's. A later code counts more. */
-export function leaveWith(code: number, reason = ""): void {
+/** A thread that has nothing more to do takes what it is told to a module's `take`; null where there is none. */
+export type Lend = (module: URL) => ((message: unknown) => void) | null;
+
+let tell: Tell | null = null;
+
+/** `reason` is a failure's. A later code counts more. The training thread waits some 25 ms for a thread that begins. */
+export function leaveWith(code: number, reason = "", lend: Lend | null = null): void {
   const message: LeavingMessage = { code, reason, requested: outlastSignals() };
-  if (thread === null) {
-    thread = startThread(new URL("./leaving_thread.ts", import.meta.url), "leaving", message);
-  } else thread.post(message);
+  if (tell !== null) return tell(message);
+  tell = lend?.(new URL("./leaving_bound.ts", import.meta.url)) ?? null;
+  if (tell !== null) return tell(message);
+  const thread: Thread<never> = startThread(
+    new URL("./leaving_thread.ts", import.meta.url),
+    "leaving",
+    message,
+  );
+  tell = thread.post;
 }
 
 /** The last save of all ranks is in place, or failed: from now on the end is waited for with a limit. */
 export function leaveSoon(): void {
-  const message: LeavingMessage = "saved";
-  thread?.post(message);
+  tell?.("saved");
 }
 
 // An end that hangs, in a library's last calls or on a disk that has gone, is made to come.

@@ -229,6 +229,7 @@ export const noSaver = (gather?: () => void): Saver => ({
   hold() {},
   settle: () => Promise.resolve(),
   putOff: () => Promise.resolve(false),
+  lend: () => null,
   stats: { saves: 0, stallSeconds: 0, longest: 0 },
   close: () => Promise.resolve(),
 });

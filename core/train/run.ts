@@ -154,7 +154,7 @@ async function run(
   try {
     const ending = await trainLoop(trainer);
     const code = ending.stopped ? EXIT.stopped : EXIT.done;
-    if (isOwn(context)) leaveWith(code);
+    if (isOwn(context)) leaveWith(code, "", trainer.saver.lend);
     if (trainer.ranks === null) leaveSoon(); // else another rank may still be saving
     if (ending.stopped && ending.byHand) notifyScript(Deno.env.toObject(), ending.outcome);
     conclude(trainer, ending, context.argv, started);

@@ -24,6 +24,7 @@ import { checkedDuration } from "../settings/setting.ts";
 import { releaseName } from "./claim.ts";
 import type { DataFacts } from "./data_facts.ts";
 import { openHolder } from "./held_state.ts";
+import type { Lend } from "./leaving.ts";
 import { latestPath, type RunPaths } from "./run_folder.ts";
 import type { Sharing } from "./sharing.ts";
 import { torchState } from "./torch_scheduler.ts";
@@ -59,6 +60,8 @@ export interface Saver {
   hold(): void;
   /** Throws if the newest state could not be saved. */
   settle(): Promise<void>;
+  /** The thread that has written the last save is free for something else, and goes on when this is closed. */
+  readonly lend: Lend;
   readonly stats: { saves: number; stallSeconds: number; longest: number };
   /** Waits for the save under way, ignores its failure, and gives the run's name back. */
   close(): Promise<void>;
@@ -124,6 +127,7 @@ export function openSaver(c: Context): Saver {
   };
   return {
     stats,
+    lend: (module) => background?.writer.lend(module) ?? null,
     ready: () => background?.writer.ready(),
     async save(reason, best) {
       // Gathered state has no copy, so the last save has to be over.

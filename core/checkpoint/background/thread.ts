@@ -6,9 +6,12 @@ import type { ThreadScope } from "../../base/threads.ts";
 
 declare const self: ThreadScope;
 
-export type SaveOrder = { readonly prefault: readonly MemoryBlock[] } | { readonly write: SaveJob } | {
-  readonly help: SharedWork;
-};
+export type SaveOrder =
+  | { readonly prefault: readonly MemoryBlock[] }
+  | { readonly write: SaveJob }
+  | { readonly help: SharedWork }
+  /** When all is written: a message to the module of this address. */
+  | { readonly take: unknown; readonly by: string };
 export type SaveAnswer = { readonly written: WriteResult } | { readonly failure: Failure };
 
 let second: Worker | null = null;
@@ -24,6 +27,7 @@ function prepare(places: readonly MemoryBlock[]): void {
 self.onmessage = ({ data: order }: MessageEvent<SaveOrder>) => {
   if ("prefault" in order) return prepare(order.prefault);
   if ("help" in order) return help(order.help);
+  if ("by" in order) return void import(order.by).then(({ take }) => take(order.take));
   let answer: SaveAnswer;
   try {
     answer = { written: writeCheckpoint(order.write, callHelp) };

@@ -14,12 +14,14 @@ export interface Writer {
   ready(): void;
   /** Resolves when the checkpoint is in place. */
   write(job: SaveJob): Promise<WriteResult>;
+  /** All is written, and the thread does something else until the process ends. Null where none was needed. */
+  lend(module: URL): ((message: unknown) => void) | null;
   close(): void;
 }
 
 /** The thread faults this memory in before the first job. */
 export function openWriter(memory: readonly MemoryBlock[]): Writer {
-  let thread: Worker | null = null;
+  let thread: Worker | null = null, lent = false;
   const start = () => {
     thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "checkpoints" });
     thread.postMessage({ prefault: memory } satisfies SaveOrder);
@@ -39,7 +41,15 @@ export function openWriter(memory: readonly MemoryBlock[]): Writer {
         };
       });
     },
-    close: () => thread?.terminate(),
+    lend({ href }) {
+      if (thread === null) return null;
+      const lender = thread;
+      lent = true;
+      return (message) => lender.postMessage({ take: message, by: href } satisfies SaveOrder);
+    },
+    close() {
+      if (!lent) thread?.terminate();
+    },
   };
 }
 
