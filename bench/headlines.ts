@@ -141,14 +141,19 @@ const READERS: Readonly<Record<string, (found: Json) => Comparison[]>> = {
       ];
     }),
   ],
-  loader: ({ speed, first, memory }) => [
+  loader: ({ speed, first, memory, others = [] }) => [
+    ...others.flatMap(({ set, other, speed: { rounds } }: Json) =>
+      compared(rate("samples/s"), `reading ${DATA[set]}`, median(rounds.hpctrain), {
+        [OTHER_LOADERS[other]]: median(rounds.pytorch),
+      }, true)
+    ),
     ...Object.entries<Json>(speed).flatMap(([name, { rounds }]) =>
       compared(
         rate("samples/s"),
         `reading ${DATA[name]}`,
         median(rounds.hpctrain),
         { DataLoader: median(rounds.pytorch) },
-        /^(imagefolder|hdf5|packed_maps)$/.test(name),
+        /^(imagefolder|recipe|hdf5|packed_maps)$/.test(name),
       )
     ),
     ...Object.entries<Json>(first).flatMap(([name, { hpctrain, pytorch }]) =>
@@ -279,10 +284,18 @@ const READERS: Readonly<Record<string, (found: Json) => Comparison[]>> = {
     }),
 };
 
+const OTHER_LOADERS: Readonly<Record<string, string>> = {
+  dali: "DALI",
+  ffcv: "FFCV",
+  ffcv_raw: "FFCV, pixels",
+};
+
 const DATA: Readonly<Record<string, string>> = {
   mnist: "MNIST in memory",
   imagefolder: "JPEGs of 224 x 224",
   images_own: "JPEGs of 224 x 224 without libturbojpeg",
+  recipe: "JPEGs with RandAugment",
+  crops: "JPEGs with resized crops",
   hdf5: "HDF5 maps, one a chunk",
   hdf5_16: "HDF5 maps, sixteen a chunk",
   netcdf: "NetCDF maps, one a chunk",

@@ -2,6 +2,7 @@
 import { join } from "@std/path";
 import type { Event, StepEvent } from "../core/run/events.ts";
 import { type Host, openHost } from "./contestant.ts";
+import { type Beside, measureOther, OTHERS, othersHere } from "./loader_others.ts";
 import {
   bestOfPytorch,
   COMMON,
@@ -99,11 +100,19 @@ interface Found {
   readonly speed: Record<string, Speed>;
   readonly first: Record<string, Firsts>;
   readonly memory: Record<string, Memory>;
+  /** DALI and FFCV, those of them that are there. */
+  readonly others: Beside[];
   /** Held in memory, and read by threads as it is trained with. */
   readonly wait: Record<"memory" | "streamed", Wait>;
 }
 
-export async function loaderBenchmark(p: Programs, quick: boolean): Promise<void> {
+/** `cases`: data sets that alone are read; the page is written only from all. */
+export async function loaderBenchmark(p: Programs, quick: boolean, cases: readonly string[]): Promise<void> {
+  const unknown = cases.find((name) => !Object.hasOwn(dataSets, name));
+  if (unknown) {
+    throw new Error(`there is no data set "${unknown}". There are: ${Object.keys(dataSets).join(", ")}`);
+  }
+  const wanted = (name: string) => cases.length === 0 || cases.includes(name);
   const about = machine(), host = openHost();
   if (about.load > 0.5) {
     console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
@@ -114,11 +123,17 @@ export async function loaderBenchmark(p: Programs, quick: boolean): Promise<void
     data: join(p.data, quick ? "loader-quick" : "loader"),
   };
   makeData(sides, p.exe, quick ? 0.02 : 1);
-  const found: Found = { speed: {}, first: {}, memory: {}, wait: {} as Found["wait"] };
-  for (const [name, set] of Object.entries(dataSets)) {
+  const found: Found = { speed: {}, first: {}, memory: {}, others: [], wait: {} as Found["wait"] };
+  for (const [name, set] of Object.entries(dataSets).filter(([name]) => wanted(name))) {
     found.speed[name] = await measureSpeed(sides, set, quick ? QUICK : FULL, host);
     tell(speedRow(set, found.speed[name]));
   }
+  for (const pair of pairsOf(wanted)) {
+    const python = Deno.env.get(OTHERS[pair.other].variable)!;
+    found.others.push(await measureOther(sides, dataSets, pair, quick ? QUICK : FULL, host, python));
+    tell(besideRow(found.others.at(-1)!));
+  }
+  if (cases.length > 0) return;
   for (const name of SOME) {
     found.first[name] = await measureFirst(sides, dataSets[name], quick ? 1 : FIRST_ROUNDS, host);
     tell(firstRow(dataSets[name], found.first[name]));
@@ -132,6 +147,12 @@ export async function loaderBenchmark(p: Programs, quick: boolean): Promise<void
   }
   if (!quick) write(p, about, host, found);
 }
+
+/** Each of those that are there with each of its data sets. */
+const pairsOf = (wanted: (set: string) => boolean) =>
+  othersHere((name) => Deno.env.get(name)).here.flatMap((other) =>
+    OTHERS[other].sets.filter(wanted).map((set) => ({ other, set }))
+  );
 
 const tell = (row: readonly string[]) => console.log(row.join("  "));
 
@@ -178,6 +199,20 @@ function speedRow({ title, floor }: DataSet, { workers, rounds }: Speed): string
     `${times(median(ratios))} (${times(Math.min(...ratios))} to ${times(Math.max(...ratios))})`,
     times(floor),
   ];
+}
+
+function besideRow({ set, other, version, speed }: Beside): string[] {
+  const [, ours, theirs, way, ratio] = speedRow(dataSets[set], speed);
+  return [dataSets[set].title, ours, `${OTHERS[other].title} ${version}`, theirs, way, ratio];
+}
+
+/** It says where those that were measured differ, and who was not there. */
+function differences(others: readonly Beside[]): string {
+  const seen = [...new Set(others.map(({ other }) => other))];
+  const said = seen.map((name) => `${OTHERS[name].title} ${OTHERS[name].lacks}.`);
+  const { missing } = othersHere((name) => Deno.env.get(name));
+  const absent = missing.length > 0 ? [`Not compared: ${missing.join(", ")}.`] : [];
+  return [...said, ...absent].join(" ");
 }
 
 function firstRow({ title }: DataSet, firsts: Firsts): string[] {
@@ -235,6 +270,12 @@ function write(p: Programs, about: ReturnType<typeof machine>, host: Host, found
           "Asked for",
         ],
         rows(found.speed, speedRow),
+      ),
+      "Beside loaders that are not PyTorch's, in rounds of their own, in which the two take turns again. Each reads the folder, " +
+      `but where it is said. ${differences(found.others)}`,
+      table(
+        ["Samples a second (spread)", "hpctrain", "beside it", "", "its way", "Ratio (least to most)"],
+        found.others.map(besideRow),
       ),
       `Medians of ${FIRST_ROUNDS}; PyTorch again with the workers that serve it best.`,
       table(["First batch", ...start, ...construction], rows(found.first, firstRow)),

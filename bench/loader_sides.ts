@@ -51,6 +51,21 @@ const jpegs = {
   flags: ["--data-type", "imagefolder", "--normalise", "imagenet"],
 } as const;
 
+/** Recipes read photographs so; `more` are steps between the mirror and the figures of ImageNet. */
+const recipe = (what: string, kind: string, more = ""): DataSet => ({
+  title: `The same JPEGs, ${what}`,
+  kind,
+  file: jpegs.file,
+  flags: [
+    ...jpegs.flags,
+    "--augment",
+    `random_resized_crop(224), horizontal_flip, ${more}Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), random_erasing(0.25)`,
+  ],
+  ways: [8],
+  random: true,
+  floor: 2,
+});
+
 // bench/peers/loader_data.py writes the files.
 export const dataSets: Readonly<Record<string, DataSet>> = {
   mnist: {
@@ -67,19 +82,8 @@ export const dataSets: Readonly<Record<string, DataSet>> = {
     variables: ["HPCTRAIN_TURBOJPEG=none"],
     floor: 1.5,
   },
-  recipe: {
-    title: "The same JPEGs, crops resized, mirrored, RandAugment, erased",
-    kind: "recipe",
-    file: jpegs.file,
-    flags: [
-      ...jpegs.flags,
-      "--augment",
-      "random_resized_crop(224), horizontal_flip, rand_augment(2, 9), Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), random_erasing(0.25)",
-    ],
-    ways: [8],
-    random: true,
-    floor: 2,
-  },
+  recipe: recipe("crops resized, mirrored, RandAugment, erased", "recipe", "rand_augment(2, 9), "),
+  crops: recipe("crops resized, mirrored, erased", "crops"),
   hdf5: chunked("hdf5", "each.h5", "one"),
   hdf5_16: chunked("hdf5", "sixteen.h5", "sixteen"),
   netcdf: chunked("netcdf", "each.nc", "one"),

@@ -26,7 +26,7 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   compile: (programs) => compileBenchmark(programs, quick),
   curves: (programs) => curvesBenchmark(programs, quick),
   exported: exportedBenchmark,
-  loader: (programs) => loaderBenchmark(programs, quick),
+  loader: (programs) => loaderBenchmark(programs, quick, cases),
   maps: (programs) =>
     mapsBenchmark(
       programs,
@@ -66,8 +66,8 @@ if (Deno.args[0] === "age") {
   Deno.exit(runAge(check));
 }
 const words = Deno.args.filter((word) => word !== "--quick");
-/** `jobs`, `maps` and `gpu` may be followed by the names of their cases. */
-const cases = ["jobs", "maps", "gpu"].includes(words[0]) ? words.slice(1) : [];
+/** `jobs`, `loader`, `maps` and `gpu` may be followed by the names of their cases. */
+const cases = ["jobs", "loader", "maps", "gpu"].includes(words[0]) ? words.slice(1) : [];
 const names = cases.length > 0 ? words.slice(0, 1) : words;
 const wanted = names.length > 0 ? names : Object.keys(benchmarks);
 const unknown = wanted.filter((name) => !Object.hasOwn(benchmarks, name));

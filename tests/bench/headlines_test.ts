@@ -51,6 +51,19 @@ Deno.test("README has the chief comparisons of command lines, and every one that
   assertNotMatch(byCommandLine([generated({ hpctrain: [1], eager: [2] })]), /generate/);
 });
 
+Deno.test("a loader that is faster than ours stands among what is slower", () => {
+  const speed = { rounds: { hpctrain: [100, 110], pytorch: [200, 220] } };
+  const text = JSON.stringify({
+    date: "2026-11-29",
+    speed: {},
+    first: {},
+    memory: {},
+    others: [{ set: "crops", other: "ffcv", speed }],
+  });
+  const [, slower] = headlines([{ name: "loader", text }]).split("### Slower");
+  assertMatch(slower, /reading JPEGs with resized crops \| 105 samples\/s \| 210 samples\/s, FFCV \| 0\.50x/);
+});
+
 Deno.test("each row of the published results of whole jobs and steps carries what was typed on every side", () => {
   const read = (name: string) => {
     try {

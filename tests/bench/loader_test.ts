@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "@std/path";
 import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { linesOf, openHost } from "../../bench/contestant.ts";
@@ -10,6 +11,7 @@ import {
   sameSamples,
   type Sides,
 } from "../../bench/loader_sides.ts";
+import { OTHERS, othersHere } from "../../bench/loader_others.ts";
 import { waitIn } from "../../bench/loader.ts";
 import { inTemp } from "../integration/program.ts";
 import { peer } from "../peer.ts";
@@ -113,6 +115,23 @@ Deno.test("waiting is a share of the time after the first step", () => {
   assertEquals([steps, millisecondsPerStep], [3, 2000]);
   assertAlmostEquals(share, 0.1);
   assertThrows(() => waitIn(step(10, 0)), Error, "1 steps");
+});
+
+Deno.test("others compete where the environment names their Python, and who is missing is said", () => {
+  const here = (...set: string[]) => othersHere((name) => set.includes(name) ? "python" : undefined);
+  assertEquals(here().here, []);
+  assertEquals(here().missing, [
+    "HPCTRAIN_BENCH_DALI names no Python",
+    "HPCTRAIN_BENCH_FFCV names no Python",
+  ]);
+  assertEquals(here("HPCTRAIN_BENCH_FFCV"), {
+    here: ["ffcv", "ffcv_raw"],
+    missing: ["HPCTRAIN_BENCH_DALI names no Python"],
+  });
+  for (const { program, sets } of Object.values(OTHERS)) {
+    assert(existsSync(new URL(`../../bench/peers/${program}`, import.meta.url)), program);
+    for (const set of sets) assert(Object.hasOwn(dataSets, set), set);
+  }
 });
 
 Deno.test("PyTorch's first batch is that of the number of workers that serves it best", () => {
