@@ -1,11 +1,11 @@
 // `scripts/bench loader`: samples a second beside PyTorch's DataLoader, and how long steps wait for data.
+import { existsSync } from "node:fs";
 import { join } from "@std/path";
 import type { Event, StepEvent } from "../core/run/events.ts";
 import { type Host, openHost } from "./contestant.ts";
 import { type Beside, measureOther, OTHERS, othersHere } from "./loader_others.ts";
 import {
   bestOfPytorch,
-  COMMON,
   type DataSet,
   dataSets,
   type Effort,
@@ -15,6 +15,7 @@ import {
   measureMemory,
   measureSpeed,
   type Memory,
+  SAMPLES,
   type Sides,
   type Speed,
 } from "./loader_sides.ts";
@@ -122,7 +123,7 @@ export async function loaderBenchmark(p: Programs, quick: boolean, cases: readon
     python: p.python,
     data: join(p.data, quick ? "loader-quick" : "loader"),
   };
-  makeData(sides, p.exe, quick ? 0.02 : 1);
+  makeData(sides, p.exe, quick ? 0.02 : 1, cases);
   const found: Found = { speed: {}, first: {}, memory: {}, others: [], wait: {} as Found["wait"] };
   for (const [name, set] of Object.entries(dataSets).filter(([name]) => wanted(name))) {
     found.speed[name] = await measureSpeed(sides, set, quick ? QUICK : FULL, host);
@@ -158,8 +159,8 @@ const tell = (row: readonly string[]) => console.log(row.join("  "));
 
 const PACKED_IMAGES = "images.packed";
 
-/** Writes what is not there yet: the files, and what is packed from them. */
-export function makeData({ python, data }: Sides, exe: string, share: number): void {
+/** Writes what is not there yet: the files, and what is packed from them, for these data sets or for all. */
+function makeData({ python, data }: Sides, exe: string, share: number, cases: readonly string[]): void {
   const run = (program: string, args: string[]) => {
     const { success, stderr } = new Deno.Command(program, { args }).outputSync();
     if (!success) {
@@ -170,13 +171,16 @@ export function makeData({ python, data }: Sides, exe: string, share: number): v
   };
   const maker = new URL("peers/loader_data.py", import.meta.url).pathname;
   run(python, ["-B", maker, data, String(share)]);
-  const sets = [...Object.values(dataSets), { ...dataSets[IMAGES], packed: PACKED_IMAGES }];
+  const sets = cases.length > 0
+    ? cases.map((name) => dataSets[name])
+    : [...Object.values(dataSets), { ...dataSets[IMAGES], packed: PACKED_IMAGES }];
   for (const { file, packed } of sets.filter(({ packed }) => packed !== undefined)) {
     // Packing goes on where it was stopped, and does nothing where all is done; what another version packed goes.
-    const out = join(data, packed!), args = ["pack", join(data, file), out, ...COMMON.slice(2)];
+    const out = join(data, packed!), args = ["pack", join(data, file), out, ...SAMPLES];
     try {
       run(exe, args);
-    } catch {
+    } catch (error) {
+      if (!existsSync(out)) throw error;
       Deno.removeSync(out, { recursive: true });
       run(exe, args);
     }

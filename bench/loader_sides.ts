@@ -92,11 +92,11 @@ export const dataSets: Readonly<Record<string, DataSet>> = {
   packed_maps: packed("20,000 maps of 64 x 64", "maps"),
 };
 
+/** Every sample is for training; packing takes these settings, too. */
+export const SAMPLES = ["--validation-split", "0", "--train-samples", "1000000", "--val-samples", "0"];
+
 /** Settings that make our side read what PyTorch's reads: every sample, in batches of 64. */
-export const COMMON = [
-  ["--device", "cpu", "--batch-size", "64", "--validation-split", "0"],
-  ["--train-samples", "1000000", "--val-samples", "0"],
-].flat();
+const COMMON = ["--device", "cpu", "--batch-size", "64", ...SAMPLES];
 
 // The two programs of the loader benchmark, as commands.
 
