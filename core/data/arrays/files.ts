@@ -23,7 +23,7 @@ export function withFiles<R>(use: (open: (path: string) => FileBytes) => R): R {
   }
 }
 
-/** What is no file has its sentence here: that of `FileBytes` speaks of checkpoints. */
+/** `FileBytes` speaks of checkpoints where a path is no file, so data has a sentence of its own. */
 function dataFile(path: string): FileBytes {
   const info = statOf(path);
   if (info && !info.isFile) {
