@@ -1,5 +1,5 @@
 // Each value of a finished batch is scaled; then each channel is brought to mean 0 and deviation 1.
-import { isFloating } from "../../../ffi/dtype.ts";
+import { isFloating, opmathType } from "../../../ffi/dtype.ts";
 import { constant, constantRowBeside, sub } from "../../../ffi/make.ts";
 import { asinh, div, div_, log1p, minValue } from "../../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -63,7 +63,8 @@ export function valuesOf(
 
 function scaling({ scaling: kind, softening }: Pick<Config["data"], "scaling" | "softening">) {
   if (kind === "none") return null;
-  const soft = (x: Tensor) => softening === 1 ? x : div(x, constant(softening, x.dtype, x.device));
+  const soft = (x: Tensor) =>
+    softening === 1 ? x : div(x, constant(softening, opmathType(x.dtype), x.device));
   if (kind === "asinh") return (x: Tensor) => asinh(soft(x));
   let looked = false;
   return (x: Tensor) => {
