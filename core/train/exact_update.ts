@@ -67,8 +67,8 @@ const loopsOf = (
 });
 
 /** In whole vectors of so many lanes, and in what is left over of each parameter. */
-interface Ways {
-  readonly lanes: number;
+export interface Ways {
+  readonly lanes: 8 | 16;
   readonly vectors: AdamWay;
   readonly rest: AdamWay;
 }
@@ -113,35 +113,34 @@ function openLoops(groups: readonly Loops[], isa: Isa, { lanes, vectors, rest }:
 const TRIED = { beta1: 0.6, beta2: 0.7, eps: 1e-3, weight_decay: 0.9, momentum: 0, nesterov: false };
 const RATE = 0.1, STEP = 3;
 
-/** Lengths of tensors that fill vectors, and of some that fill none. */
-export const FULL_VECTORS = [480];
-export const restsOf = (lanes: number): readonly number[] => Array<number>(24).fill(lanes - 1);
+/** Lengths that are whole vectors, and some that leave more over of wide vectors than of narrow ones. */
+export const WHOLE: readonly number[] = [480], UNEVEN: readonly number[] = Array<number>(24).fill(15);
 
 const known = new Map<string, Ways | null>();
 
 function waysOfLibtorch(isa: Isa, type: OptimizerSettings["type"]): Ways | null {
   let found = known.get(type);
   if (found === undefined) {
-    const vectors = ADAM_WAYS.find(agreesWithLibtorch(isa, type, FULL_VECTORS));
-    found = null;
-    for (const lanes of vectors ? lanesIn(isa) : []) {
-      const rest = ADAM_WAYS.find(agreesWithLibtorch(isa, type, restsOf(lanes)));
-      if (rest) found ??= { lanes, vectors: vectors!, rest };
-    }
+    const whole = agreesWithLibtorch(isa, type, WHOLE);
+    const vectors = ADAM_WAYS.find((way) => whole({ lanes: 8, vectors: way, rest: way }));
+    found = vectors && waysWith(vectors, isa).find(agreesWithLibtorch(isa, type, UNEVEN)) || null;
     known.set(type, found);
   }
   return found;
 }
 
-/** Not each libtorch has this loop for the widest vectors of a processor. */
-export const lanesIn = (isa: Isa): readonly number[] => isa === "avx512" ? [16, 8] : [8];
+/** libtorch has some loops for AVX2 alone, which a processor with AVX-512 runs, too. */
+export const waysWith = (vectors: AdamWay, isa: Isa): Ways[] =>
+  (isa === "avx512" ? [8, 16] as const : [8] as const).flatMap((lanes) =>
+    ADAM_WAYS.map((rest) => ({ lanes, vectors, rest }))
+  );
 
-/** Tells whether a way agrees in all numbers of tensors that are so long. */
+/** Tells whether ways agree in all numbers that are tried: parameters of these lengths. */
 export function agreesWithLibtorch(
   isa: Isa,
   type: OptimizerSettings["type"],
   lengths: readonly number[],
-): (way: AdamWay) => boolean {
+): (ways: Ways) => boolean {
   const settings = { ...TRIED, type };
   const updated = (update: (numbers: Tensor[][]) => void): string =>
     scope(() => {
@@ -155,7 +154,7 @@ export function agreesWithLibtorch(
     const numbers = [RATE, beta1, beta2, weight_decay, eps, false, false, null, null] as const;
     noGrad(() => update(weights, gradients, means, squares, [], steps, ...numbers));
   });
-  return (way) =>
+  return (ways) =>
     updated(([weights, gradients, means, squares]) => {
       const groups = lengths.map((_, i) => ({
         ...{
@@ -166,7 +165,7 @@ export function agreesWithLibtorch(
           starts: [0],
         },
       }));
-      const loops = openLoops(groups, isa, { lanes: 1, vectors: way, rest: way });
+      const loops = openLoops(groups, isa, ways);
       if (loops === null) return;
       groups.forEach((_, group) => beginAdam(settings)(loops.numbers(group), RATE, STEP));
       loops.run();
