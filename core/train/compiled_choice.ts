@@ -69,7 +69,7 @@ const keptInCode = ({ model, training }: Config): string | null =>
   ) ??
     null;
 
-const DOUBLE = "--amp fp64 computes in double precision, which is libtorch's own";
+const DOUBLE = "--amp fp64 is double precision, and compiled code is of single precision";
 export const TURNS = "its losses take turns", FOLLOWS = "weights follow others behind each step";
 
 // --compile alone takes the faster way. At the start some micro-batches are timed, compiled and op by op in turn, and the run

@@ -206,10 +206,13 @@ function readColumns(path: string, bytes: Uint8Array, layout: TableLayout, lines
       row++;
     },
   });
+  const ofNumbers = [...names.keys()].filter((i) => !readings[i].text);
+  const all = once(() => doubles(path, bytes, layout, ofNumbers, row)); // who wants one in 64 bits mostly wants each
   return names.map((name, i) => ({
     ...toColumn(name, readings[i], row, {
       texts: () => texts(path, bytes, layout, i, row),
-      doubles: () => doubles(path, bytes, layout, i, row),
+      doubles: () => doubles(path, bytes, layout, [i], row).get(i)!,
+      ofAll: () => all().get(i)!,
     }),
     onlyByName: i === 0 && layout.numbered,
   }));
@@ -249,13 +252,13 @@ function toColumn(
   name: string,
   { values, numbers, fraction, large, text }: Reading,
   rows: number,
-  again: { texts(): Texts; doubles(): Float64Array },
+  again: { texts(): Texts; doubles(): Float64Array; ofAll(): Float64Array },
 ): Column {
   const plain = { name, shape: [rows], dtype: "f32", read: () => values.subarray(0, rows) } as const;
   const whole = numbers > 0 && !fraction;
   // Numbers of patients and seconds since 1970 tell samples apart, whatever a batch has room for.
   if (!text && whole && large) return { ...plain, whole, dtype: "f64", read: once(again.doubles) };
-  if (!text) return { ...plain, whole, doubles: again.doubles };
+  if (!text) return { ...plain, whole, doubles: again.ofAll };
   const example = `${JSON.stringify(text.cell.slice(0, 60))} in line ${text.line}`;
   if (numbers > 0) return { ...plain, unusable: `has ${example} among its numbers${hint(text.cell)}` };
   const found = once(again.texts);
@@ -275,16 +278,17 @@ function doubles(
   path: string,
   bytes: Uint8Array,
   { delimiter, start }: TableLayout,
-  wanted: number,
+  wanted: readonly number[],
   rows: number,
-): Float64Array {
-  const found = new Float64Array(rows);
+): ReadonlyMap<number, Float64Array> {
+  const found = new Map(wanted.map((column) => [column, new Float64Array(rows)]));
   let row = 0;
   scanCells(path, bytes, delimiter, start, {
     cell(column, from, to) {
-      if (column !== wanted) return;
+      const into = found.get(column);
+      if (!into) return;
       const value = plainDouble(bytes, from, to);
-      found[row] = Number.isNaN(value) ? wordValue(cellText(bytes, from, to)) ?? NaN : value;
+      into[row] = Number.isNaN(value) ? wordValue(cellText(bytes, from, to)) ?? NaN : value;
     },
     line: () => void row++,
   });
