@@ -1,7 +1,7 @@
 // Tells whether a published result belongs to the code beside it. Results carry the commit and a fingerprint of what they
 // measure; a page whose code has changed since says so below its title, in a line which `./scripts/bench age` writes.
 import { createHash } from "node:crypto";
-import { join } from "@std/path";
+import { join } from "paths";
 import { existsSync } from "node:fs";
 
 const root = new URL("..", import.meta.url).pathname;

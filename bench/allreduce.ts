@@ -1,5 +1,5 @@
 // `scripts/bench allreduce`: `hpctrain bench allreduce` by Open MPI and by MPICH, beside PyTorch over Gloo.
-import { join } from "@std/path";
+import { join } from "paths";
 import { ALL_REDUCE_SIZES, type AllReduceTiming } from "../core/ranks/team.ts";
 import { formatBytes } from "../core/base/format.ts";
 import { writePage } from "./page.ts";

@@ -2,7 +2,7 @@
 import { messageOf } from "../core/base/errors.ts";
 import { compiledWorkloads } from "./compile_models.ts";
 import { type Contestant, openHost, type Round, startContestant, turns } from "./contestant.ts";
-import { join } from "@std/path";
+import { join } from "paths";
 import { writePage } from "./page.ts";
 import { machine, median, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";

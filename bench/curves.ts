@@ -1,6 +1,6 @@
 // `scripts/bench curves`: ResNet-18 by the recipe of torchvision's references here, and as a script in torchvision's own parts
 // trains it, over three seeds each; and the curves of other recipes at a small size. The page prints the command lines.
-import { join } from "@std/path";
+import { join } from "paths";
 import { writePage } from "./page.ts";
 import { machine, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";

@@ -1,7 +1,7 @@
 // The processor time of each way to decode a JPEG and to read HDF5: the tables of docs/design/data.md.
 // deno run -A bench/data_ways.ts jpeg FOLDER_OF_CLASSES, or hdf5 FILE, of bench/peers/loader_data.py.
 import { cpuUsage } from "node:process";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openRows } from "../core/data/arrays/open_rows.ts";
 import { product } from "../core/data/arrays/numbers.ts";
 import { type Rows, rowsAtOnce, type StoredRows } from "../core/data/arrays/rows.ts";

@@ -1,6 +1,6 @@
 // `scripts/bench ddp`: two ranks of one thread each, beside PyTorch's DistributedDataParallel over Gloo, beside one
 // rank, and beside two runs of one rank that have nothing to tell each other: what the machine itself has to give.
-import { join } from "@std/path";
+import { join } from "paths";
 import { type Host, openHost } from "./contestant.ts";
 import {
   inFolder,

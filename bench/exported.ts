@@ -1,6 +1,6 @@
 // `scripts/bench exported`: a step of an exported model beside the zoo's own and Python's, and how soon a program of
 // 100 MB has done its first step.
-import { join } from "@std/path";
+import { join } from "paths";
 import {
   type Contestant,
   type Host,

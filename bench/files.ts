@@ -1,6 +1,6 @@
 // `scripts/bench files`: how many files two ranks open until their first step has ended, beside torchrun with
 // PyTorch's DistributedDataParallel. A job of many nodes asks a shared file system for each of them.
-import { join } from "@std/path";
+import { join } from "paths";
 import {
   inFolder,
   rankWorkloads,

@@ -1,5 +1,5 @@
 // `scripts/bench generate`: tokens a second of `hpctrain generate` beside PyTorch eager, both with keys and values kept.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { type Contestant, openHost, startContestant, turns } from "./contestant.ts";
 import { writePage } from "./page.ts";
 import { machine, median, table, versionsOf, writeResults } from "./report.ts";

@@ -1,6 +1,6 @@
 // `scripts/bench gpu`: steps on this machine's GPU by command line, beside a PyTorch script; gpu/measure.py times them. Where
 // there is no GPU, the sections are written from the results that are there.
-import { join } from "@std/path";
+import { join } from "paths";
 import { writePage } from "./page.ts";
 import { table, writeResults } from "./report.ts";
 

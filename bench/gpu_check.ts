@@ -12,7 +12,7 @@ import {
 import type { Device } from "../ffi/tensor.ts";
 import type { Check, Context, Outcome } from "./gpu_check/check.ts";
 import { machine } from "./report.ts";
-import { join } from "@std/path";
+import { join } from "paths";
 import { EXIT } from "../core/base/errors.ts";
 import { VERSION } from "../core/base/version.ts";
 import { findLibtorch, type Libtorch } from "../ffi/libraries/find.ts";

@@ -1,7 +1,7 @@
 // `scripts/bench jobs`: whole jobs from the process's start to its exit, as a user types them, beside the scripts that users
 // of PyTorch and of Lightning write. `--threads 1`, `--busy` (beside a neighbour that keeps one core busy) and names of jobs
 // choose what is measured; without names, all that is not yet measured of this code.
-import { join } from "@std/path";
+import { join } from "paths";
 import { existsSync } from "node:fs";
 import { codeOf, isOfThisCode } from "./age.ts";
 import { type Host, openHost, turns } from "./contestant.ts";

@@ -1,6 +1,6 @@
 // `scripts/bench loader`: samples a second beside PyTorch's DataLoader, and how long steps wait for data.
 import { existsSync } from "node:fs";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Event, StepEvent } from "../core/run/events.ts";
 import { type Host, openHost } from "./contestant.ts";
 import { type Beside, measureOther, OTHERS, othersHere } from "./loader_others.ts";

@@ -1,5 +1,5 @@
 // DALI and FFCV beside our loader, where the environment names a Python that has one: hpctrain installs neither.
-import { basename } from "@std/path";
+import { basename } from "paths";
 import type { Host } from "./contestant.ts";
 import { type DataSet, type Effort, measureSpeed, type Sides, type Speed } from "./loader_sides.ts";
 

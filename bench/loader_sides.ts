@@ -1,6 +1,6 @@
 // The two sides of the loader benchmark and what is measured of them: data sets, speed, time to the first batch,
 // memory.
-import { join } from "@std/path";
+import { join } from "paths";
 import { type Contestant, type Host, linesOf, startContestant, turns } from "./contestant.ts";
 import { median } from "./report.ts";
 

@@ -1,6 +1,6 @@
 // `scripts/bench maps`: maps and tables beside xarray, xbatcher and pandas: streamed Zarr and NetCDF, a Parquet
 // table, how long many files take to open, and what a masked loss costs. `scripts/bench maps parquet` runs one case.
-import { join } from "@std/path";
+import { join } from "paths";
 import { type Host, openHost, turns } from "./contestant.ts";
 import {
   answerOf,

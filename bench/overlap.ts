@@ -1,5 +1,5 @@
 // `scripts/bench overlap`: how much of the all-reduce the backward pass hides, on one host and on two simulated ones.
-import { join } from "@std/path";
+import { join } from "paths";
 import { type Host, openHost, turns } from "./contestant.ts";
 import {
   inFolder,

@@ -1,5 +1,5 @@
 // The page of a benchmark's results, and what docs/benchmarks.md and README show of all results.
-import { join } from "@std/path";
+import { join } from "paths";
 import { byCommandLine, headlines, type ResultsFile } from "./headlines.ts";
 import { RESULTS, writeSection } from "./report.ts";
 

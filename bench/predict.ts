@@ -1,6 +1,6 @@
 // `scripts/bench predict`: what the model of a step says of 1, 2 and 4 ranks, beside what they measure on hosts with links of a
 // set speed. It knows one rank's run, and a bench of the network on two hosts.
-import { join } from "@std/path";
+import { join } from "paths";
 import { type Predicted, predictStep } from "../core/outputs/prediction.ts";
 import { fittedLink } from "../commands/run/bench_prediction.ts";
 import { type RecordedStep, recordedStepOf } from "../core/outputs/recorded_step.ts";

@@ -1,5 +1,5 @@
 // Training in processes of its own, timed by the events it writes: what the benchmarks of ranks have in common.
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Event } from "../core/run/events.ts";
 import { median } from "./report.ts";
 

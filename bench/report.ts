@@ -1,5 +1,5 @@
 // Figures to a file of results, and a text to a part of a page.
-import { join } from "@std/path";
+import { join } from "paths";
 import { codeOf } from "./age.ts";
 
 const root = new URL("..", import.meta.url).pathname;

@@ -1,6 +1,6 @@
 // `scripts/bench save`: a checkpoint of 500 MB, written beside training and with training waiting, and torch.save of
 // the same tensors to the same disk.
-import { join } from "@std/path";
+import { join } from "paths";
 import { type Contestant, type Host, openHost, startContestant, turns } from "./contestant.ts";
 import { writePage } from "./page.ts";
 import { keysOf, machine, median, table, versionsOf, writeResults } from "./report.ts";

@@ -1,7 +1,7 @@
 // `scripts/bench step`: the time of a step beside PyTorch, by command line, and the time to the first step.
 import { messageOf } from "../core/base/errors.ts";
 import { type Contestant, type Host, linesOf, openHost, startContestant, turns } from "./contestant.ts";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { writePage } from "./page.ts";
 import { keysOf, machine, median, table, versionsOf, writeResults } from "./report.ts";
 import { eventsIn, timed } from "./timed.ts";

@@ -1,5 +1,5 @@
 // A command from its process's start to its exit: what it took, what it said, and what others did meanwhile.
-import { join } from "@std/path";
+import { join } from "paths";
 import { stolenSoFar } from "./contestant.ts";
 
 const timer = new URL("peers/timed.py", import.meta.url).pathname;

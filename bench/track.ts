@@ -3,7 +3,7 @@ import { delay } from "../deps/async.ts";
 import { MOST } from "./contestant.ts";
 import { writePage } from "./page.ts";
 import { keysOf, machine, median, table, versionsOf, writeResults } from "./report.ts";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openTrack } from "../core/run/writer/track.ts";
 import type { Programs } from "./step.ts";
 

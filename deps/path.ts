@@ -1,13 +1,3 @@
-// The standard library's paths. With JSR at hand the package is "jsr:@std/path@1".
-// @ts-types="./std.d.ts"
-export {
-  basename,
-  dirname,
-  fromFileUrl,
-  isAbsolute,
-  join,
-  normalize,
-  relative,
-  resolve,
-  toFileUrl,
-} from "npm:deno-std@1.4.0/path/mod.js";
+// Paths of files, by the runtime itself: the standard library's are 73 modules, which each thread would load.
+export { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path/posix";
+export { fileURLToPath as fromFileUrl, pathToFileURL as toFileUrl } from "node:url";

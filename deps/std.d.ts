@@ -1,17 +1,6 @@
 // The types of those parts of the standard library that are used: the npm package is plain JavaScript. JSR's packages
 // bring their own.
 
-// path
-export function basename(path: string | URL, suffix?: string): string;
-export function dirname(path: string | URL): string;
-export function fromFileUrl(url: string | URL): string;
-export function isAbsolute(path: string): boolean;
-export function join(path: string | URL, ...paths: string[]): string;
-export function normalize(path: string | URL): string;
-export function relative(from: string, to: string): string;
-export function resolve(...paths: string[]): string;
-export function toFileUrl(path: string): URL;
-
 // async
 export function delay(milliseconds: number, options?: { signal?: AbortSignal }): Promise<void>;
 

@@ -1,6 +1,6 @@
 // Writes core/models/user/ops.ts, all operations under one name with their signatures and what they do, from ffi/ops.ts:
 //   deno run --allow-all --no-lock scripts/user_ops.ts [OUT]
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { type Argument, parseSchema, type Schema } from "../ffi/schema.ts";
 import { SENTENCES } from "./op_sentences.ts";
 

@@ -2,7 +2,7 @@
 //   deno run --allow-all --no-lock scripts/user_types.ts [OUT]
 // It alone uses the TypeScript compiler, which is no part of the program.
 import ts from "npm:typescript@5.9.2"; // not in deno.lock: what is there is put into the executable
-import { dirname, fromFileUrl, join } from "@std/path";
+import { dirname, fromFileUrl, join } from "paths";
 import { exportList } from "./user_ops.ts";
 
 const ROOT = fromFileUrl(new URL("../", import.meta.url));

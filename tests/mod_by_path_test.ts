@@ -1,6 +1,6 @@
 // The library in a script that lies anywhere: imported by its path, with no deno.json, no import map and no lock.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { inTemp } from "./integration/program.ts";
 import { assertSentence } from "./sentences.ts";
 

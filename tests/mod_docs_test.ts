@@ -1,6 +1,6 @@
 // The library as others get it: every exported name says what it is, and the package can be published and imported.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { fromFileUrl, join, relative } from "@std/path";
+import { fromFileUrl, join, relative } from "paths";
 import { SENTENCES } from "../scripts/op_sentences.ts";
 import { userOps } from "../scripts/user_ops.ts";
 import { blocksOf } from "./integration/docs_blocks.ts";

@@ -1,5 +1,5 @@
 // Starts ranks of a program with real MPI libraries: those that HPCTRAIN_OPENMPI and HPCTRAIN_MPICH name.
-import { join } from "@std/path";
+import { join } from "paths";
 import { finish, type Result, ROOT } from "./integration/program.ts";
 
 export interface MpiUnderTest {

@@ -1,7 +1,7 @@
 // The table "Where the next thing goes" of docs/architecture.md, followed by the letter: a copy of the sources gets a
 // made-up thing of each kind in the places that the table names, and the program runs from there.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { basename, dirname, fromFileUrl, join } from "@std/path";
+import { basename, dirname, fromFileUrl, join } from "paths";
 import { existsSync } from "node:fs";
 import { environment, filesIn, finish, inTemp } from "./integration/program.ts";
 import { tensors } from "./integration/ranks.ts";

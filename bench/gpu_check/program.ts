@@ -1,5 +1,5 @@
 // Checks of the whole program on the device: runs, checkpoints both ways, same bits twice, out of memory.
-import { join } from "@std/path";
+import { join } from "paths";
 import { type Check, type Context, judged, relative, settings, SMALL, within } from "./check.ts";
 import { type Ended, failed, fromEvents, SOURCES } from "./runs.ts";
 

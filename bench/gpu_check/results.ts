@@ -1,6 +1,6 @@
 // The results of a GPU check: a file that is written after each check, so that a run which was cut off goes on, and the
 // page that is made from it.
-import { join } from "@std/path";
+import { join } from "paths";
 import { table } from "../report.ts";
 import { gibOf, type SideName, SIDES, type StepTime } from "./speed.ts";
 

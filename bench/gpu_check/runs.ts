@@ -1,5 +1,5 @@
 // Runs of the whole program: many in one process, which opens libtorch and the device once, or one in its own.
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { linesOf } from "../contestant.ts";
 

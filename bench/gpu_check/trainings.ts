@@ -1,6 +1,6 @@
 // Checks of training by the whole program: each model in each precision, and each feature that has a GPU's path, to the
 // CPU's losses, with steps captured as a CUDA graph and as they are.
-import { join } from "@std/path";
+import { join } from "paths";
 import { type Check, type Context, type Outcome, relative } from "./check.ts";
 import { failed, fromEvents } from "./runs.ts";
 

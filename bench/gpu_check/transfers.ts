@@ -1,5 +1,5 @@
 // Checks of what goes between the device and the rest: images from the loader to the GPU, weights from it to a file.
-import { join } from "@std/path";
+import { join } from "paths";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { order, partsOf } from "../../core/data/source/order.ts";
 import { planBatches } from "../../core/train/batches.ts";

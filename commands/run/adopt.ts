@@ -21,7 +21,7 @@ import { parseOptions } from "../../core/settings/options.ts";
 import { programAsCalled, shellLine } from "../../core/base/shell.ts";
 import { commandWithoutSecrets } from "../../core/base/secrets.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
-import { formatPlural } from "../../core/base/format.ts";
+import { formatPlural, formatWhole } from "../../core/base/format.ts";
 import { makeFolder } from "../../core/base/new_file.ts";
 import { pathExists } from "../../core/base/files.ts";
 import { OPTIONS, USAGE } from "../adopt.ts";
@@ -115,7 +115,7 @@ function describe(seen: Seen, words: readonly string[], said: string): string {
     : "";
   const lines = [
     `Watched ${shellLine(commandWithoutSecrets(words))} for ${formatPlural(seen.steps, "step")}:`,
-    `  model      ${model}, ${parameters.toLocaleString("en-US")} parameters${at(where.model)}`,
+    `  model      ${model}, ${formatWhole(parameters)} parameters${at(where.model)}`,
     `  loss       ${loss_of.join(", ")}${at(where.loss)}`,
     `  optimizer  ${optimizer}, ${formatPlural(groups.length, "group")}${at(where.optimizer)}`,
     ...(turns.length > 0

@@ -3,7 +3,7 @@ import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import { loadDataReader, openData } from "../../core/data/open/open.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
-import { formatBytes, formatCount, inColumns } from "../../core/base/format.ts";
+import { formatBytes, formatCount, formatWhole, inColumns } from "../../core/base/format.ts";
 import {
   type BlockCost,
   costOf,
@@ -86,7 +86,7 @@ function list({ config }: Resolved, json: boolean): void {
   if (json) return console.log(JSON.stringify({ models: rows }, null, 2));
   const table = rows.map(({ name, about, input, outputs, parameters }) => [
     name,
-    parameters.toLocaleString("en-US"),
+    formatWhole(parameters),
     `[${input.join(", ")}] -> ${outputs}`,
     about,
   ]);
@@ -176,7 +176,7 @@ function render(
   const row = ({ name, output, parameters, flops, activations }: Omit<BlockCost, "handedOn">) => [
     name,
     sizes(output),
-    parameters.toLocaleString("en-US"),
+    formatWhole(parameters),
     formatCount(flops),
     formatBytes(activations),
   ];
@@ -184,7 +184,7 @@ function render(
   const total = [
     "total",
     "",
-    parameters.toLocaleString("en-US"),
+    formatWhole(parameters),
     formatCount(flops),
     formatBytes(activations),
   ];

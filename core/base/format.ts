@@ -8,6 +8,10 @@ export function formatCount(count: number): string {
   return scaled(count, 1000, 10_000, ["", "K", "M", "B", "T"]);
 }
 
+/** "19,329". `toLocaleString` does the same and takes 10 ms the first time, since it reads the language's rules. */
+export const formatWhole = (count: number): string =>
+  Number.isFinite(count) ? String(count).replace(/\B(?=(\d{3})+$)/g, ",") : String(count);
+
 /** Rates below 100 keep three digits: "0.35", "12.3", "1234". */
 export function formatRate(perSecond: number): string {
   if (!Number.isFinite(perSecond)) return spelled(perSecond);

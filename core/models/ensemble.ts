@@ -1,6 +1,7 @@
 // Several models that answer as one, or one model that answers several times and drops other activations each
 // time (MC dropout). The answer has the shape that a model's has: the mean of numbers and of quantiles, the normal
 // distribution with the mean and variance of the mixture of all members', the logarithm of mean probabilities.
+import { formatWhole } from "../base/format.ts";
 import { manualSeed } from "../../ffi/context.ts";
 import { add, constant, scale, sub, upcast, zeros } from "../../ffi/make.ts";
 import { cat, exp, log, logSoftmax, maximum, mul, narrow, sigmoid, stack } from "../../ffi/ops.ts";
@@ -79,8 +80,7 @@ export function ensembleOf(
       ...{ name, root, convolutional: members[0].model.convolutional },
       blocks: [{ name: "members", module: root, forward: (x) => run(x as Tensor) }],
       drawing: [...new Set(members.flatMap(({ model }) => model.drawing ?? []))],
-      describe: () =>
-        `${count} members of ${name}, ${parameterCount(root).toLocaleString("en-US")} parameters`,
+      describe: () => `${count} members of ${name}, ${formatWhole(parameterCount(root))} parameters`,
     },
     loss: how.loss,
     begin(sample, ids) {

@@ -1,4 +1,5 @@
 // A model: its root module, its blocks and what describes them; running it, and writing its weights to a .pt file.
+import { formatWhole } from "../base/format.ts";
 import type { DType } from "../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Module } from "./nn/module.ts";
@@ -182,7 +183,7 @@ export function model(
     convolutional: more.convolutional ?? false,
     channelsLastOnCpu: more.channelsLastOnCpu,
     head: more.head,
-    describe: () => `${name}: ${more.layers}, ${parameterCount(root).toLocaleString("en-US")} parameters`,
+    describe: () => `${name}: ${more.layers}, ${formatWhole(parameterCount(root))} parameters`,
   };
 }
 

@@ -1,5 +1,6 @@
 // --compile=fast: the optimizer's update of all parameters is one loop of machine code, or one for each part of a bucket
 // that this rank updates; on a GPU it is kernels of CUDA C.
+import { formatWhole } from "../base/format.ts";
 import { threads } from "../../ffi/context.ts";
 import { loadCode, type MachineCode } from "../../ffi/machine_code.ts";
 import { timing } from "../../ffi/profile.ts";
@@ -101,7 +102,7 @@ function ownUpdates(
     own !== undefined && parameters.reduce((sum, { numel }) => sum + numel, 0) >= LEAST_OF_OWN
   );
   if (large.length === 0) {
-    refused(`that takes no longer for less than ${LEAST_OF_OWN.toLocaleString("en")} weights`);
+    refused(`that takes no longer for less than ${formatWhole(LEAST_OF_OWN)} weights`);
     return optimizer;
   }
   let told = false;

@@ -1,5 +1,6 @@
 // Judges evaluations by what is monitored (--monitor): finds the best ones, whose checkpoints are kept, and ends a run early.
 // Metrics that this data can't have are refused before the first step.
+import { formatWhole } from "../base/format.ts";
 import { UserError } from "../base/errors.ts";
 import { byNearness, didYouMean } from "../base/suggest.ts";
 import type { Cursor, Judgement } from "../checkpoint/training_state.ts";
@@ -107,7 +108,7 @@ export function refuseMetrics(
         `${text} orders all answers of an evaluation, and ${
           val!.length
         } samples of ${row} numbers are more than ` +
-          `${MOST_HELD.toLocaleString("en-US")}: evaluate fewer (--val-samples), or leave it out.`,
+          `${formatWhole(MOST_HELD)}: evaluate fewer (--val-samples), or leave it out.`,
       );
     }
     if (name === "spearman" && missing && loss.weights) {

@@ -2,7 +2,7 @@
 import { requireGrad } from "../../ffi/autograd.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
-import { formatPlural } from "../base/format.ts";
+import { formatPlural, formatWhole } from "../base/format.ts";
 import { checkPatterns, matcher } from "../base/patterns.ts";
 import { isAdapter } from "../checkpoint/adapters.ts";
 import { headOf } from "../models/heads.ts";
@@ -225,11 +225,10 @@ function frozenNote(
   begins: ReadonlyMap<Named, number>,
 ): string {
   const numbers = (named: readonly Named[]) => named.reduce((sum, [, t]) => sum + t.numel, 0);
-  const shown = (count: number) => count.toLocaleString("en-US");
   const epochs = [...new Set(frozen.map((one) => begins.get(one) ?? 0))].sort((a, b) => a - b);
   const texts = epochs.map((epoch) => epoch === 0 ? "for good" : `for ${formatPlural(epoch, "epoch")}`);
   const rest = epochs.length === 1 && epochs[0] === 0 ? "" : ` ${texts.join(", ")}`;
-  return `Frozen${rest}: ${shown(numbers(frozen))} of ${shown(numbers(all))} parameters, in ` +
+  return `Frozen${rest}: ${formatWhole(numbers(frozen))} of ${formatWhole(numbers(all))} parameters, in ` +
     `${formatPlural(frozen.length, "tensor")} of ${all.length}`;
 }
 
@@ -253,7 +252,7 @@ function groupNotes(
     if (new Set(decays).size === 1) return [];
     const some = [...new Set(decays)].sort((a, b) => b - a).map((decay) => {
       const members = named.filter((_, i) => decays[of[i]] === decay);
-      const count = members.reduce((sum, [, t]) => sum + t.numel, 0).toLocaleString("en-US");
+      const count = formatWhole(members.reduce((sum, [, t]) => sum + t.numel, 0));
       return `${decay} for ${count} numbers in ${formatPlural(members.length, "tensor")}`;
     });
     return [

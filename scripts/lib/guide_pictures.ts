@@ -1,6 +1,6 @@
 // Makes the pictures of docs/guides again, all or those named, from what the guides' own commands make: `deno run -A
 // scripts/lib/guide_pictures.ts [NAME]`, with HPCTRAIN_CHROMIUM, HPCTRAIN_EXE and HPCTRAIN_PYTHON set as for the tests.
-import { join, toFileUrl } from "@std/path";
+import { join, toFileUrl } from "paths";
 import { onPage } from "../../tests/integration/browser.ts";
 import { blocksOf } from "../../tests/integration/docs_blocks.ts";
 import { inTemp, ROOT, succeed } from "../../tests/integration/program.ts";

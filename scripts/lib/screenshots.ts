@@ -1,7 +1,7 @@
 // Makes docs/screenshots/report-*.webp again, of runs that it trains (two minutes): `deno run -A
 // scripts/lib/screenshots.ts [FOLDER [KIND ...]]`, with HPCTRAIN_CHROMIUM, HPCTRAIN_PYTHON and HPCTRAIN_LIBTORCH set as for the
 // tests. FOLDER gets every kind at both widths, light and dark, to look at before a change of the page lands.
-import { join, toFileUrl } from "@std/path";
+import { join, toFileUrl } from "paths";
 import { python } from "../../tests/core/checkpoint/python.ts";
 import { inBrowser, type Size } from "../../tests/integration/browser.ts";
 import { inTemp, ROOT, run, succeed } from "../../tests/integration/program.ts";

@@ -1,6 +1,6 @@
 // Makes the pictures of the page of all runs in docs/screenshots anew, of made-up runs: `deno run -A
 // scripts/lib/screenshots_of_runs.ts`, with HPCTRAIN_CHROMIUM naming a browser.
-import { join, toFileUrl } from "@std/path";
+import { join, toFileUrl } from "paths";
 import { type MadeRun, makeRun } from "../../tests/core/run/made_run.ts";
 import { onPage, type Size } from "../../tests/integration/browser.ts";
 import { inTemp, ROOT, succeed } from "../../tests/integration/program.ts";

@@ -1,5 +1,5 @@
 // Does the lines of the pages as one session of bash in a fresh clone, and times each block: scripts/stranger.
-import { join } from "@std/path";
+import { join } from "paths";
 import { wayToOwnImages } from "./effort.ts";
 
 const root = new URL("../../", import.meta.url).pathname;

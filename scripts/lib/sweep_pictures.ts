@@ -1,6 +1,6 @@
 // Makes docs/screenshots/sweep-*.webp again, of a search that it trains (a minute): `deno run -A
 // scripts/lib/sweep_pictures.ts`, with HPCTRAIN_CHROMIUM, HPCTRAIN_EXE and HPCTRAIN_LIBTORCH set as for the tests.
-import { join, toFileUrl } from "@std/path";
+import { join, toFileUrl } from "paths";
 import { inBrowser } from "../../tests/integration/browser.ts";
 import { inTemp, ROOT, succeed } from "../../tests/integration/program.ts";
 

@@ -1,6 +1,6 @@
 // Makes docs/screenshots/terminal-*.webp again, `watch` in a terminal beside a run that trains: `deno run -A
 // scripts/lib/terminal_picture.ts`, with HPCTRAIN_CHROMIUM, HPCTRAIN_EXE and HPCTRAIN_TMUX set as for the tests.
-import { join, toFileUrl } from "@std/path";
+import { join, toFileUrl } from "paths";
 import { inBrowser } from "../../tests/integration/browser.ts";
 import { eventsOf, inTemp, ROOT, start, until } from "../../tests/integration/program.ts";
 import { inTerminal } from "../../tests/integration/terminal.ts";

@@ -1,5 +1,5 @@
 // Makes the site of the documents: `main.ts OUT` writes one folder, which a browser opens from the disk.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { madeParts, withParts } from "./made.ts";
 import { render } from "./markdown.ts";
 import { addressOf, type Group, groups, pagePaths, read, ROOT } from "./pages.ts";

@@ -1,5 +1,5 @@
 // The pages of the site: the Markdown files, the address of each, and how the list groups them.
-import { dirname, join, relative } from "@std/path";
+import { dirname, join, relative } from "paths";
 
 export const ROOT = new URL("../../", import.meta.url).pathname;
 export const LIST = "docs/manual.md";

@@ -1,5 +1,5 @@
 // The executables for both architectures, on one machine: this one's own, and one that is emulated. Test helper.
-import { resolve } from "@std/path";
+import { resolve } from "paths";
 import { environment, eventsOf, finish, type Options, type Result } from "../integration/program.ts";
 
 export interface Machine {

@@ -1,7 +1,7 @@
 // The program on both architectures, apart from training: settings, data read bit for bit, ranks, W&B's files, a library of the
 // other architecture. Started by ./scripts/test-aarch64.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { goodFiles, lay } from "../integration/formats.ts";
 import { filesIn, inTemp } from "../integration/program.ts";
 import { writtenBy } from "../core/data/formats/written.ts";

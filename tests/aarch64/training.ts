@@ -1,7 +1,7 @@
 // Runs on both architectures: the same losses but for rounding, a checkpoint of one taken up by the other. Started by
 // ./scripts/test-aarch64.
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { eventsOf, inTemp } from "../integration/program.ts";
 import { apart, ARM, done, losses, type Machine, train, X86 } from "./machines.ts";
 import { assertSentence } from "../sentences.ts";

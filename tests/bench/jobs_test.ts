@@ -1,6 +1,6 @@
 // Whole jobs beside scripts, at a tiny size: what is compared, what is printed, and that a benchmark goes on where it was.
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { codeOf } from "../../bench/age.ts";
 import { openHost } from "../../bench/contestant.ts";
 import { commandOf, JOBS } from "../../bench/job_lines.ts";

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { join } from "@std/path";
+import { join } from "paths";
 import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { linesOf, openHost } from "../../bench/contestant.ts";
 import {

@@ -1,6 +1,6 @@
 // A step's time by command line: a whole run, whose own events are the clock.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { stepLine, stepsOf, timesIn } from "../../bench/step.ts";
 import { COMMAND, inTemp } from "../integration/program.ts";
 

@@ -1,6 +1,6 @@
 // Words -> job scripts: the ready ones in docs/scripts, and what is refused.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { prepareJob } from "../../commands/run/job.ts";
 import { renderPbs } from "../../core/cluster/script/pbs.ts";
 import { renderSlurm } from "../../core/cluster/script/slurm.ts";

@@ -1,6 +1,6 @@
 // Other data than a run's own is read whole: the counts of the run are of its data.
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { whole } from "../../commands/run/parts.ts";
 import { asPacked } from "../../commands/run/pack.ts";
 import { ALL_SAMPLES } from "../../core/settings/sections/data.ts";

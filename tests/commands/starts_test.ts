@@ -1,7 +1,7 @@
 // Help and completions load the flags of the commands and not the program behind them: a user's shell may evaluate
 // the completions whenever it starts.
 import { assert, assertEquals } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { floorOf, importsOf } from "../../scripts/lint_floors.ts";
 
 const ROOT = fromFileUrl(new URL("../../", import.meta.url));

@@ -1,6 +1,6 @@
 // Which sweep the words of a command make, or go on with.
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { planSweep } from "../../commands/run/sweep_plan.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { inFolder } from "../core/checkpoint/python.ts";

@@ -1,6 +1,6 @@
 // --compile=fast on the CUDA stand-in: buffers are those of ordinary steps, whether the plan is used or refused.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { readPt } from "../../core/checkpoint/pt.ts";
 import type { TensorData } from "../../core/checkpoint/value.ts";
 import { eventsOf, inTemp } from "../integration/program.ts";

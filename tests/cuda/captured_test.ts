@@ -1,6 +1,6 @@
 // Steps that can't be captured as a CUDA graph run op by op, and the run says why.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { eventsOf, inTemp, succeed } from "../integration/program.ts";
 import { CONVNET, MLP, SHORT, SPIKES } from "./cases.ts";
 import { runAll, violations } from "./runs.ts";

@@ -1,7 +1,7 @@
 // --compile=fast on the CUDA stand-in: groups and updates are CUDA C of the program's own, which the stand-in's NVRTC has
 // g++ compile. They run at once, late, and within captured steps, and train as libtorch's own kernels do.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { BACKENDS } from "../../ffi/gpu/backends.ts";
 import { eventsOf, inTemp, succeed } from "../integration/program.ts";
 import { CONVNET, GPT, MLP, SHORT, UNET } from "./cases.ts";

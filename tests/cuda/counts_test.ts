@@ -1,7 +1,7 @@
 // What a step asks of a GPU: kernels, copies, waits, counted on the CUDA stand-in without numbers. counts.json keeps the most
 // that a step may ask: a change that asks for more shows it there, and says why. CUDA_COUNTS=write writes the file anew.
 import { assert, assertEquals } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { inTemp } from "../integration/program.ts";
 import { overspent, type Row } from "./budgets.ts";
 import { type Ended, runAll, violations } from "./runs.ts";

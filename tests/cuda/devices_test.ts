@@ -1,6 +1,6 @@
 // GPUs that can't be used, or not as they are: each is told in a sentence with what to do, on the CUDA stand-in.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { RunGpuFacts } from "../../core/run/events.ts";
 import { eventsOf, filesIn, inTemp, type Result, run } from "../integration/program.ts";
 import { launch } from "../integration/launches.ts";

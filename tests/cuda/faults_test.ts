@@ -1,7 +1,7 @@
 // Each call of CUDA fails once on the stand-in: the run ends with the right code and a sentence, what was saved before
 // can be opened, and no process is left.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { readPt } from "../../core/checkpoint/pt.ts";
 import { EXIT } from "../../core/base/errors.ts";
 import { eventsOf, filesIn, inTemp } from "../integration/program.ts";

@@ -1,7 +1,7 @@
 // What a captured step asks of a GPU with groups of our own and without: kernels and copies within its graph, counted on
 // the CUDA stand-in without numbers. fused_counts.json keeps the most of them; CUDA_COUNTS=write writes the file anew.
 import { assert, assertEquals } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { eventsOf, inTemp } from "../integration/program.ts";
 import { overspent, type Row } from "./budgets.ts";
 import { type Ended, runAll, violations } from "./runs.ts";

@@ -1,7 +1,7 @@
 // The CUDA stand-in under HIP's names: the program finds AMD's libraries by the table's row, trains to the numbers that it has
 // under CUDA's names, and tells what an AMD GPU tells. ./scripts/test-hip runs the rest of tests/cuda so.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { fromFileUrl, join } from "@std/path";
+import { fromFileUrl, join } from "paths";
 import { EXIT } from "../../core/base/errors.ts";
 import { BACKENDS, type GpuKind } from "../../ffi/gpu/backends.ts";
 import { ROCM_SMI_FUNCTIONS } from "../../ffi/gpu/monitor.ts";

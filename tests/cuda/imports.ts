@@ -1,5 +1,5 @@
 // What a libtorch imports from NVIDIA's libraries: their names, and the symbols with their versions. From its binaries.
-import { join } from "@std/path";
+import { join } from "paths";
 
 export interface NvidiaLibrary {
   /** "libcudart" */

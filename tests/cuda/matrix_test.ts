@@ -1,7 +1,7 @@
 // Training on the CUDA stand-in gives the CPU's losses, op by op and captured, with work done at once and as late as
 // possible, and does nothing that a GPU would punish.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { eventsOf, inTemp } from "../integration/program.ts";
 import { trainedInPython } from "../core/models/exported/training.ts";
 import { type Case, DATA, FEATURES, LARGE_MODELS, MLP, OTHER_MODELS, SHORT } from "./cases.ts";

@@ -1,6 +1,6 @@
 // Takes each wait, event and copy of the GPU's path out of a copy of the sources, one at a time, and says whether runs on
 // the CUDA stand-in notice: deno run --allow-all tests/cuda/mutants.ts [PATTERN]. At least nine in ten have to be caught.
-import { join } from "@std/path";
+import { join } from "paths";
 import { environment, eventsOf } from "../integration/program.ts";
 import { DATA, SHORT, SPIKES } from "./cases.ts";
 import { copyOfSources, type Run, runAll, violations } from "./runs.ts";

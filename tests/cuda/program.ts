@@ -1,6 +1,6 @@
 // Trains again and again in one process, on the CPU and on the CUDA stand-in, and writes what each run ended with and
 // what the stand-in counted. Started by runs.ts: program.ts FOLDER_OF_THE_SOURCES RESULTS < runs.json
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Counted, Ended, Run } from "./runs.ts";
 
 const [sources, results] = Deno.args;

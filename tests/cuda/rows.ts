@@ -1,6 +1,6 @@
 // Opens each library of a backend's row by the name that the table has for it, with all functions that the program asks of it:
 // rows.ts KIND FOLDER_OF_LIBTORCH FUNCTIONS_AS_JSON, where functions have CUDA's names, by library. Writes what was opened.
-import { join } from "@std/path";
+import { join } from "paths";
 import { BACKENDS, type GpuKind } from "../../ffi/gpu/backends.ts";
 
 const [kind, folder, json] = Deno.args;

@@ -1,5 +1,5 @@
 // Runs of the program on the CUDA stand-in, many in one process: what they ended with, and what was counted.
-import { fromFileUrl, join } from "@std/path";
+import { fromFileUrl, join } from "paths";
 import { environment, ROOT } from "../integration/program.ts";
 import { runtimeOf, standin, standinEnv, type StandinOptions } from "./standin.ts";
 

@@ -1,6 +1,6 @@
 // Builds the CUDA stand-in for the libtorch of the Python peer, under CUDA's names or HIP's, and gives the environment of a
 // run on it.
-import { fromFileUrl, join } from "@std/path";
+import { fromFileUrl, join } from "paths";
 import { existsSync } from "node:fs";
 import { createHash } from "node:crypto";
 import { cacheFolder } from "../../ffi/libraries/find.ts";

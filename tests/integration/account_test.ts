@@ -1,6 +1,6 @@
 // The account of a run's time on two ranks, of which one is slow: closed, and told alike everywhere.
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { TIME_PARTS } from "../../core/run/account.ts";
 import { recordsOf } from "../core/outputs/wandb/runs.ts";
 import { openMpi } from "../mpi.ts";

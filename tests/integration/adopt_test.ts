@@ -1,6 +1,6 @@
 // Scripts of PyTorch's in the habits that they are written in: each is adopted as it is, and its first steps are trained here.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { filesIn, inTemp, run, succeed } from "./program.ts";
 import { peer } from "../peer.ts";
 import { assertSentence } from "../sentences.ts";

@@ -1,6 +1,6 @@
 // The executable by itself: in an empty folder, started often, and on a machine that reaches no network.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { EXE, filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 import { within } from "../cpu_time.ts";
 

@@ -1,6 +1,6 @@
 // Checkpoints that can't be used: a sentence, exit code 8, and the run's files as they were.
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { writePt } from "../../core/checkpoint/pt.ts";
 import { memoryStorage, TensorData, type Value } from "../../core/checkpoint/value.ts";

@@ -1,6 +1,6 @@
 // Bad files of every format: a sentence that names the file and what to do, exit code 3, and nothing trained on.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { goodFiles, lay } from "./formats.ts";
 import { inTemp, ROOT_USER, run, succeed, TINY } from "./program.ts";
 

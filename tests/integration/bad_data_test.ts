@@ -1,6 +1,6 @@
 // Data that can't be used: a sentence, exit code 3, and nothing written.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { gzipSync } from "node:zlib";
 import { eventsOf, filesIn, inTemp, run, TINY } from "./program.ts";
 import { assertSentence } from "../sentences.ts";

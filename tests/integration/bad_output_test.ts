@@ -1,6 +1,6 @@
 // Output folders that can't be written, or fill up: a sentence, and what was there before is kept.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import {
   COMMAND,
   environment,

@@ -1,6 +1,6 @@
 // Packed shards that are damaged, disks without room for them, and two who pack to one place.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { goodFiles, lay } from "./formats.ts";
 import {
   eventsOf,

@@ -1,6 +1,6 @@
 // What a user can misspell or mistype: a sentence, exit code 2, and nothing written.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { filesIn, inTemp, run } from "./program.ts";
 import { within } from "../cpu_time.ts";
 

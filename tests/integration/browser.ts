@@ -1,5 +1,5 @@
 // A real browser without a window, asked over its debugging protocol.
-import { join } from "@std/path";
+import { join } from "paths";
 
 /** The browser that HPCTRAIN_CHROMIUM names, or null. */
 export const CHROMIUM = Deno.env.get("HPCTRAIN_CHROMIUM") || null;

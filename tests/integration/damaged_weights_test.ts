@@ -1,7 +1,7 @@
 // One flipped bit in a file whose checksums stand in it: every command that reads the file ends with code 8 and names
 // the file and the tensor.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { FileBytes } from "../../core/base/file_bytes.ts";
 import { openZip } from "../../core/base/zip.ts";
 import { type EntryStorage, openExported } from "../../core/models/exported/archive.ts";

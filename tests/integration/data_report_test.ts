@@ -1,6 +1,6 @@
 // `hpctrain report` of data, and of runs on maps, opened in a real browser.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { fromFileUrl, join, toFileUrl } from "@std/path";
+import { fromFileUrl, join, toFileUrl } from "paths";
 import { python } from "../core/checkpoint/python.ts";
 import { CHROMIUM, needsChromium, onPage, type Page, type Size } from "./browser.ts";
 import { inTemp, run, succeed } from "./program.ts";

@@ -1,6 +1,6 @@
 // Files that change while a run reads them, and samples that it may leave out.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { goodFiles, lay } from "./formats.ts";
 import { eventsOf, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 

@@ -2,7 +2,7 @@
 // than its screen.
 import { ALL_SETTINGS } from "../../core/settings/settings.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { dirname, join, toFileUrl } from "@std/path";
+import { dirname, join, toFileUrl } from "paths";
 import { makeSite } from "../../scripts/site/main.ts";
 import { CHROMIUM, needsChromium, onPage, type Page } from "./browser.ts";
 import { filesIn, inTemp } from "./program.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { inProcess } from "../commands/helpers.ts";
 import { COMMANDS } from "../../commands/mod.ts";
 import { EXIT } from "../../core/base/errors.ts";

@@ -1,7 +1,7 @@
 // `hpctrain doctor` on machines that are well and machines that are not, made of real parts: small disks, cpusets, network
 // namespaces, nodes that are host names of their own, and a node that is stopped most of the time.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { fakeTorch } from "../ffi/libraries/fake_libtorch.ts";
 import { mpich, openMpi } from "../mpi.ts";
 import { NODE, nodesPossible, onCutLink, throttled } from "./doctor_machines.ts";

@@ -1,6 +1,6 @@
 // The JavaScript engine: the address space that it reserves before anything of ours runs, and how it collects garbage.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { EXE, inTemp, ROOT, run, TINY } from "./program.ts";
 import { assertSentence } from "../sentences.ts";
 

@@ -1,6 +1,6 @@
 // Ensembles and MC dropout, from outside: numpy makes the same mixture of what each member predicts alone.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { evaluate } from "../../commands/run/eval.ts";
 import { predict } from "../../commands/run/predict.ts";
 import { UserError } from "../../core/base/errors.ts";

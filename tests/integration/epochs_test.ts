@@ -1,6 +1,6 @@
 // Runs that share a folder of checkpoints: nothing of one is ever another's to write over or to remove.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import type { Value } from "../../core/checkpoint/value.ts";
 import { eventsOf, filesIn, finish, inTemp, start, succeed, TINY, until } from "./program.ts";

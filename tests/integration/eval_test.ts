@@ -1,6 +1,6 @@
 // `hpctrain eval` on other data than the run's own: classes keep the numbers that the model learnt.
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { inTemp, run, succeed } from "./program.ts";
 import { assertSentence } from "../sentences.ts";
 

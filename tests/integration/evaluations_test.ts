@@ -1,6 +1,6 @@
 // When the program evaluates: on ranks, after a kill, and what W&B, lists and words of other programs have of it.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { recordsOf } from "../core/outputs/wandb/runs.ts";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, until } from "./program.ts";

@@ -1,6 +1,6 @@
 // A run that is killed and resumed, twice, beside the same run left alone. Test helper.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { type Files, lay } from "./formats.ts";
 import { eventsOf, finish, inTemp, start, succeed, until } from "./program.ts";
 import { different } from "./storm_checks.ts";

@@ -1,6 +1,6 @@
 // Each file of examples/ does what it says, on little data.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { findStateDict } from "../../core/checkpoint/state_dict.ts";
 import { mpich } from "../mpi.ts";

@@ -1,6 +1,6 @@
 // Exported programs that take several columns of a file, and ones that give their own loss, from the command line.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { bits } from "../core/models/exported/training.ts";
 import { mpich } from "../mpi.ts";
 import { askPeer } from "../peer.ts";

@@ -1,7 +1,7 @@
 // Models that users bring: exported by live PyTorch, trained here and there with the same batches. HPCTRAIN_EXPORTED=all
 // takes every model of tests/peers/export_models.py (scripts/exported), else those that are quick to export.
 import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { readPt, writePt } from "../../core/checkpoint/pt.ts";
 import { toData } from "../../core/checkpoint/training_state.ts";
 import type { Value } from "../../core/checkpoint/value.ts";

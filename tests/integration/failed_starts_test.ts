@@ -1,7 +1,7 @@
 // A start that fails before its first step uses up no name and leaves no W&B run; a finished run that is started once more is
 // no attempt at it.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { lineagePath, readLineage } from "../../core/run/lineage.ts";
 import { eventsOf, filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 

@@ -1,6 +1,6 @@
 // A run whose file calls fail while it trains and saves: each kind of call, on each part of its files, with one errno after
 // the other, and from the outside. Test helper; `scripts/storm faults` runs it with every errno.
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import {
   buildFileFaults,

@@ -1,6 +1,6 @@
 // Code that only a checkpoint names: it is run where the one who runs it has it, and nowhere else.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { inTemp, run, succeed, TINY } from "./program.ts";
 import { sentenceNamed } from "../sentences.ts";
 

@@ -1,5 +1,5 @@
 // A good file of each format, written by Python once for all tests of a file, to be damaged. Test helper.
-import { join } from "@std/path";
+import { join } from "paths";
 import { askPeer } from "../peer.ts";
 import { filesIn, inTemp } from "./program.ts";
 

@@ -1,7 +1,7 @@
 // `hpctrain generate-data` from outside: the same bits from any number of ranks and threads and after a kill, what it
 // refuses, and training on what it made.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 import { assertSentence, sentenceNamed } from "../sentences.ts";
 

@@ -1,6 +1,6 @@
 // The command for a machine with a GPU, rehearsed on the CUDA stand-in.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { onStandin, standin, standinEnv } from "../cuda/standin.ts";
 import { inTemp } from "./program.ts";
 

@@ -1,6 +1,6 @@
 // A loss that jumps, from outside: told, left out, or gone back from; the same on one rank and on two.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { mpich } from "../mpi.ts";
 import { eventsOf, inTemp, run } from "./program.ts";
 import { train } from "./ranks.ts";

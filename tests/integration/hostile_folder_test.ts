@@ -1,6 +1,6 @@
 // A folder whose files are called as Python's own modules, and pip's: none of them runs where Python is started for ourselves.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { fakeTorch } from "../ffi/libraries/fake_libtorch.ts";
 import { bareMachine, inTemp, ROOT, run } from "./program.ts";
 

@@ -1,6 +1,6 @@
 // Images in class folders from outside: JPEG, PNG and WebP together, read by threads of the program, whole or packed.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { python } from "../core/checkpoint/python.ts";
 import { eventsOf, inTemp, run, succeed } from "./program.ts";
 import { assertSentence } from "../sentences.ts";

@@ -1,6 +1,6 @@
 // Ctrl-C and its relatives: a save, a word about it, exit code 75, and a run that goes on as if nothing had been.
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { tensorBytes, type TensorData, type Value } from "../../core/checkpoint/value.ts";
 import { eventsOf, filesIn, finish, inTemp, lastEventsOf, start, succeed, TINY, until } from "./program.ts";

@@ -1,7 +1,7 @@
 // Signals that come late: while a run saves, waits for other ranks, or ends. The code stays its own, so that a job goes back
 // to its queue; and an end that hangs can be ended.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { mpich, type MpiUnderTest, openMpi } from "../mpi.ts";
 import { endsBegun, slowEnd } from "../native/slow_end.ts";
 import { launch, processesOf, stepped } from "./launches.ts";

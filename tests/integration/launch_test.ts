@@ -1,6 +1,6 @@
 // `hpctrain launch` with real MPI: what comes of ranks that end, by whatever hand, and that nothing stays behind.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { mpich, type MpiUnderTest, openMpi } from "../mpi.ts";
 import { launch, type Launched, processesOf, stepped } from "./launches.ts";
 import { filesIn, inTemp, type Result, until } from "./program.ts";

@@ -1,5 +1,5 @@
 // `hpctrain launch` from outside, its ranks within reach, and what is left of it. Test helper.
-import { join } from "@std/path";
+import { join } from "paths";
 import type { MpiUnderTest } from "../mpi.ts";
 import { finish, type Result, start, until } from "./program.ts";
 

@@ -1,6 +1,6 @@
 // A result leaves by `predict` and `export`: what the model was trained on comes from its checkpoint, and not from the data.
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { python } from "../core/checkpoint/python.ts";
 import { writtenBy } from "../core/data/formats/written.ts";
 import { askPeer } from "../peer.ts";

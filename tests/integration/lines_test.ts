@@ -1,6 +1,6 @@
 // What a run says: the lines scripts match, --quiet, --json, the live line of a terminal, events.jsonl.
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { COMMAND, eventsOf, filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 
 const RUN = [...TINY, "--data-type=synthetic", "--run-name=r", "--epochs=2", "--log-interval=3"];

@@ -1,6 +1,6 @@
 // `scripts/storm faults`: every file call of a save with every errno, within one process and under whole runs of one and two
 // ranks. Prints what became of it, and ends with 1 where something was not as promised.
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import type { Told } from "../core/train/file_faults_program.ts";
 import { buildFileFaults } from "../native/file_faults.ts";
 import { faultStorm } from "./file_faults.ts";

@@ -1,7 +1,7 @@
 // `scripts/storm`: the kill storm of the tests for as long as one likes, in one part or in many. Each part's findings
 // are kept in bench/results/storm.json, and the table in docs/exactness.md is of all of them.
 import { parseArgs } from "node:util";
-import { join } from "@std/path";
+import { join } from "paths";
 import { machine, writeResults, writeSection } from "../../bench/report.ts";
 import { VERSION } from "../../core/base/version.ts";
 import { inTemp, ROOT } from "./program.ts";

@@ -1,6 +1,6 @@
 // Sums of losses, losses of targets and metrics by name as a run tells them: lines, events and the best checkpoint, on ranks, too.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openMpi } from "../mpi.ts";
 import { eventsOf, inTemp, run, succeed } from "./program.ts";
 import { train, trained } from "./ranks.ts";

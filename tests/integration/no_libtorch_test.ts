@@ -1,6 +1,6 @@
 // A machine without a usable libtorch: each reason as a sentence with what to do, exit code 7, and nothing written.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { type FakeElf, fakeTorch } from "../ffi/libraries/fake_libtorch.ts";
 import { bareMachine, filesIn, inTemp, run, TINY } from "./program.ts";
 

@@ -1,6 +1,6 @@
 // The program on a machine of several NUMA domains: this one, with another /sys/devices/system before its own.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { cpuCount } from "../../core/base/topology.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";
 import { assertSentence } from "../sentences.ts";

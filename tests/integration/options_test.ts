@@ -1,6 +1,6 @@
 // What flags do to a whole run: limits, saves, optimizers, schedules, batches, precision, every model of the zoo.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import type { Value } from "../../core/checkpoint/value.ts";
 import { MODELS } from "../../core/models/registry.ts";

@@ -1,6 +1,6 @@
 // `hpctrain pack` from outside: what is packed trains as its origin does, whoever packs it and however often it is killed.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { python } from "../core/checkpoint/python.ts";
 import { contents } from "../core/data/shards/make.ts";
 import {

@@ -1,6 +1,6 @@
 // Predictions on the grid: what xarray opens is what xarray itself would have written of the data.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { python } from "../core/checkpoint/python.ts";
 import { writtenBy } from "../core/data/formats/written.ts";
 import { mpich } from "../mpi.ts";

@@ -1,6 +1,6 @@
 // Predictions of images: each has its path, the class's name and how probable it is, in class folders or without them.
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { python } from "../core/checkpoint/python.ts";
 import { writtenBy } from "../core/data/formats/written.ts";
 import { inTemp, run, succeed } from "./program.ts";

@@ -1,6 +1,6 @@
 // `hpctrain predict` on several ranks, and of data that nobody has the answers to, beside Python.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { python } from "../core/checkpoint/python.ts";
 import { mpich } from "../mpi.ts";
 import { launch } from "./launches.ts";

@@ -1,6 +1,6 @@
 // Predictions as a Zarr store: xarray opens what it would have written of the data itself, beside the same as NetCDF.
 import { assertEquals, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../core/base/errors.ts";
 import { checkOut, writePredictions } from "../../core/predict/file.ts";
 import { writtenBy } from "../core/data/formats/written.ts";

@@ -1,6 +1,6 @@
 // --profile-training from outside: a trace that its readers take, of all ranks on one clock.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { type Complete, validate } from "../core/train/validate.ts";
 import { mpich } from "../mpi.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";

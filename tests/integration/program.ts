@@ -1,5 +1,5 @@
 // The program from outside: the executable that HPCTRAIN_EXE names, else the sources.
-import { fromFileUrl, join, resolve } from "@std/path";
+import { fromFileUrl, join, resolve } from "paths";
 
 /** The executable under test, or null: then the sources are run. */
 export const EXE = Deno.env.get("HPCTRAIN_EXE") ? resolve(Deno.env.get("HPCTRAIN_EXE")!) : null;

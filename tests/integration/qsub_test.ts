@@ -1,6 +1,6 @@
 // `hpctrain qsub` from outside, submitted to a stand-in (pbs/qsub) that runs the script as PBS would, with real MPI.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { mpich, type MpiUnderTest, openMpi } from "../mpi.ts";
 import { blocksOf, commandsOf } from "./docs_blocks.ts";
 import { COMMAND, eventsOf, inTemp, ROOT, run, succeed, until } from "./program.ts";

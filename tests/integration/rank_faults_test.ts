@@ -1,6 +1,6 @@
 // What goes wrong in a job of several ranks, with real MPI: the sentence, the code, and nothing that is left.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { openMpi } from "../mpi.ts";
 import { eventsOf, filesIn, inTemp, lastEventsOf, type Result, ROOT } from "./program.ts";

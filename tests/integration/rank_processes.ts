@@ -1,5 +1,5 @@
 // The processes of a job of several ranks, seen from outside: who is there, and what it did when it ended. Test helper.
-import { join } from "@std/path";
+import { join } from "paths";
 import type { MpiUnderTest } from "../mpi.ts";
 import { finish, type Options, type Result, start, until } from "./program.ts";
 

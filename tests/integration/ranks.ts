@@ -1,5 +1,5 @@
 // The program on several ranks of a real MPI, and what its runs left. Test helper.
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { tensorBytes, TensorData, type Value } from "../../core/checkpoint/value.ts";
 import type { MpiUnderTest } from "../mpi.ts";

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { startPython } from "../real_models/python.ts";
 import { type Row, STEPS, tryModel } from "../real_models/trial.ts";
-import { join } from "@std/path";
+import { join } from "paths";
 import { PAGE, pageOf, readResults, SUMMARY, summaryOf, totalsOf } from "../real_models/page.ts";
 import { eventsOf, ROOT, run } from "./program.ts";
 

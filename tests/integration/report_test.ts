@@ -1,6 +1,6 @@
 // `hpctrain report` from outside, its pages opened in a real browser.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join, toFileUrl } from "@std/path";
+import { join, toFileUrl } from "paths";
 import { reportPage } from "../../core/outputs/report/page.ts";
 import { readRun } from "../../core/run/run_data.ts";
 import { type MadeRun, makeRun } from "../core/run/made_run.ts";

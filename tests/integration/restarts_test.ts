@@ -1,6 +1,6 @@
 // Runs that are started again: before their first save, and by a scheduler that put their job back into the queue.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { eventsOf, finish, inTemp, start, succeed, TINY, until } from "./program.ts";
 
 const RUN = [...TINY, "--log-interval=1", "--model=mlp", "--data-type=synthetic"];

@@ -1,6 +1,6 @@
 // Going on: which checkpoint, with which settings, as which run, and what the run's lineage tells of it.
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { writePt } from "../../core/checkpoint/pt.ts";
 import { dict, type Value } from "../../core/checkpoint/value.ts";

@@ -1,6 +1,6 @@
 // `hpctrain runs` from outside: its table in pipes and terminals, its page in a real browser, and its time.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join, toFileUrl } from "@std/path";
+import { join, toFileUrl } from "paths";
 import { childrenSeconds } from "../cpu_time.ts";
 import { makeRun } from "../core/run/made_run.ts";
 import { CHROMIUM, needsChromium, onPage, type Page, type Size } from "./browser.ts";

@@ -1,7 +1,7 @@
 // Runs whose checkpoints are safetensors, in one file and in several: they go on, are judged and looked into as others.
 import { createHash } from "node:crypto";
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { writePickle } from "../../core/checkpoint/pickle_writer.ts";
 import type { Value } from "../../core/checkpoint/value.ts";

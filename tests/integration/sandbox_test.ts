@@ -1,7 +1,7 @@
 // `--sandbox`, with real processes: what a stranger's code tries is refused in every thread, and a run that tries nothing
 // has the bits that it has without.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { findTensors } from "../../core/checkpoint/named_tensors.ts";
 import { tensorBytes } from "../../core/checkpoint/value.ts";

@@ -1,6 +1,6 @@
 // `hpctrain sbatch` from outside: what it prints, writes and submits; and what a real SLURM makes of it.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { stepped } from "./launches.ts";
 import { COMMAND, filesIn, finish, inTemp, run, start, succeed, TINY } from "./program.ts";
 import { MISSING, NEEDS, startBed } from "./slurm/bed.ts";

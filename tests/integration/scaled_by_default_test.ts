@@ -1,6 +1,6 @@
 // Inputs and targets of odd scales, as a newcomer has them: learnt as they come, and in their own units wherever they go.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { python } from "../core/checkpoint/python.ts";
 import { openMpi } from "../mpi.ts";
 import { launch } from "./launches.ts";

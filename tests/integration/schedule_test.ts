@@ -1,7 +1,7 @@
 // `hpctrain schedule` beside the runs that it foretells, files of the user's own, and plateaus on ranks.
 import { assertSentence } from "../sentences.ts";
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { eventsOf, inTemp, run, succeed } from "./program.ts";
 
 /** Ten steps an epoch. */

@@ -1,6 +1,6 @@
 // `hpctrain sweep --search` from outside: killed and gone on with, and with runs that fail.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { rowsIn } from "./sweep_rows.ts";
 import { eventsOf, inTemp, run as hpctrain, start, succeed, TINY, until } from "./program.ts";
 

@@ -1,7 +1,7 @@
 // No secret that a command is given, or finds around it, comes out again: every command runs with secrets in its environment, its
 // flags, ~/.netrc and the repository's remotes, and all that it prints and all files that it leaves are searched for them.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { COMMANDS } from "../../commands/mod.ts";
 import { writtenBy } from "../core/data/formats/written.ts";
 import { filesIn, inTemp, type Result, run, TINY } from "./program.ts";

@@ -1,7 +1,7 @@
 // The set-up scripts on a machine that has nothing: a fresh home, no Deno on PATH. What fails says so in a sentence.
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { inTemp } from "../ffi/libraries/fake_libtorch.ts";
 import { assertSentence } from "../sentences.ts";
 

@@ -1,7 +1,7 @@
 // Checkpoints that all ranks write (--checkpoint-format sharded), with real MPI: bits, kills, and ranks that can't write.
 import { createHash } from "node:crypto";
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { tensorBytes, TensorData, type Value } from "../../core/checkpoint/value.ts";
 import { key, uniform } from "../../core/base/random.ts";

@@ -1,6 +1,6 @@
 // `hpctrain sbatch --site` from outside, and what a real SLURM with such partitions makes of the six sites' jobs.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { COMMAND, filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { MISSING, NEEDS, startBed } from "./slurm/bed.ts";

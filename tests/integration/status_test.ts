@@ -1,6 +1,6 @@
 // `status`, `logs` and `cancel` from outside: of a run that goes on, and of one that has ended.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { finish, inTemp, run as hpctrain, start, until } from "./program.ts";
 
 const LONG = [

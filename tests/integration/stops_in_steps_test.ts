@@ -1,7 +1,7 @@
 // Requests to stop that come within a step, and while ranks wait for data that does not come: heard all the same, by every
 // rank, at the same place.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openMpi } from "../mpi.ts";
 import { goodFiles, lay } from "./formats.ts";
 import { eventsOf, finish, inTemp, start, TINY, until } from "./program.ts";

@@ -1,6 +1,6 @@
 // A run that is killed again and again and resumed each time, beside the same run left alone. Test helper.
 import { assertEquals } from "@std/assert";
-import { basename, join } from "@std/path";
+import { basename, join } from "paths";
 import { key, uniform } from "../../core/base/random.ts";
 import { eventsOf, finish, start, succeed } from "./program.ts";
 import { different, isThere, lookAt, type Moment, MOMENTS } from "./storm_checks.ts";

@@ -1,5 +1,5 @@
 // What a kill has left in a run's folder: where it fell, and whether all that was promised is there. Test helper.
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Cursor } from "../../core/checkpoint/training_state.ts";
 import { readPt } from "../../core/checkpoint/pt.ts";
 import type { Key, Value } from "../../core/checkpoint/value.ts";

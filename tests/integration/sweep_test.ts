@@ -1,6 +1,6 @@
 // `hpctrain sweep` from outside: runs on this machine, as a job array, and what is left of one that was interrupted.
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { inTemp, run as hpctrain } from "./program.ts";
 
 const MLP = [

@@ -1,6 +1,6 @@
 // What lies between sync-wandb and a server: a proxy, and a certificate that the system does not know.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { range, stepsOf, writeRun } from "../core/outputs/wandb/sync/rig.ts";
 import { listenByHand, type Listening } from "./http_by_hand.ts";
 import { inTemp } from "./program.ts";

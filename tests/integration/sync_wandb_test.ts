@@ -1,6 +1,6 @@
 // hpctrain sync-wandb beside W&B's own program: the same state at the server, and either finishes what the other began.
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { range, stepsOf, writeRun } from "../core/outputs/wandb/sync/rig.ts";
 import { CONFUSION } from "../../core/outputs/wandb/media.ts";
 import { WandbRun } from "../../core/outputs/wandb/sink.ts";

@@ -1,5 +1,5 @@
 // A real terminal of any size, on a tmux of the test's own.
-import { join } from "@std/path";
+import { join } from "paths";
 import { inTemp } from "./program.ts";
 
 const TMUX = Deno.env.get("HPCTRAIN_TMUX") || null;

@@ -1,6 +1,6 @@
 // Text from outside: packed, trained with, judged by perplexity, and written on from, with PyTorch's own tokens.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { madeTokenizer } from "../core/data/text/made_tokenizer.ts";
 import { openTokenizer } from "../../core/data/text/open.ts";
 import { python } from "../core/checkpoint/python.ts";

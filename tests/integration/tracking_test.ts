@@ -1,6 +1,6 @@
 // What is written down of a run while the disk for it is full, the folder is removed, or the process is killed.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { eventsOf, filesIn, finish, inTemp, onDisk, ROOT_USER, run, start, TINY, until } from "./program.ts";
 
 const RUN = [...TINY, "--model=mlp", "--data-type=synthetic", "--log-interval=1", "--run-name=r"];

@@ -1,6 +1,6 @@
 // Two processes and one run: they never write one file both.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 import { assertSentence } from "../sentences.ts";
 

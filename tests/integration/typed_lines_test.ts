@@ -6,7 +6,7 @@
 // table. `wandb login` is W&B's own program; WANDB_MODE=online, `sync-wandb` and `wandb sync` without a run upload to a
 // server, and tests/integration/sync_wandb_test.ts types them beside a stand-in for it.
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { prepareJob } from "../../commands/run/job.ts";
 import { COMMAND, environment, eventsOf, filesIn, finish, inTemp, type Result } from "./program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./slurm/bed.ts";

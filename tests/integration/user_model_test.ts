@@ -1,6 +1,6 @@
 // Models, data, losses and metrics from users' TypeScript files, with the program alone: no Deno, no packages, no network.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { mpich } from "../mpi.ts";
 import { launch } from "./launches.ts";
 import { environment, EXE, inTemp, run, succeed, TINY } from "./program.ts";

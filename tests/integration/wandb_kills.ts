@@ -1,7 +1,7 @@
 // A run that is killed at random moments and resumed each time, and what its W&B file has then. Test helper, and what
 // `scripts/storm wandb` runs.
 import { assert, assertEquals } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { key, uniform } from "../../core/base/random.ts";
 import { parsed, pythonOf, stepsOf, sync, WANDBS } from "../core/outputs/wandb/runs.ts";
 import { eventsOf, filesIn, finish, inTemp, start, succeed, until } from "./program.ts";

@@ -1,6 +1,6 @@
 // The W&B runs that the program writes, and what W&B's own program, the newest and one of 2024, makes of them.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { parsed, recordsOf, rowsOf, stepsOf, sync, WANDBS } from "../core/outputs/wandb/runs.ts";
 import { mpich } from "../mpi.ts";
 import { launch } from "./launches.ts";

@@ -1,6 +1,6 @@
 // `hpctrain watch` from outside: its screen in a real terminal, and its lines where there is none.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { terminalWidthOf } from "../../core/base/terminal_text.ts";
 import { type MadeRun, makeRun } from "../core/run/made_run.ts";
 import { inTerminal, terminalTest } from "./terminal.ts";

@@ -1,6 +1,6 @@
 // Weights between a run of ours and Python's PyTorch, both ways, and between a run and eval: the same bits.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { python } from "../core/checkpoint/python.ts";
 import { eventsOf, inTemp, succeed, TINY } from "./program.ts";
 

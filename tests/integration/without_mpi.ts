@@ -1,5 +1,5 @@
 // Ranks on CPUs where there is no MPI: each started by hand. Test helper.
-import { join } from "@std/path";
+import { join } from "paths";
 import { finish, type Result, start } from "./program.ts";
 
 /** A machine on which no MPI is found, whatever this one has. */

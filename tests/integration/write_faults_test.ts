@@ -1,7 +1,7 @@
 // Disks that fail while checkpoints are written, and files that were damaged since: a sentence, and the checkpoint
 // from before is whole and used.
 import { assert, assertEquals, assertMatch, assertThrows, equal } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { readPt, writePt } from "../../core/checkpoint/pt.ts";
 import { memoryStorage, type Storage, TensorData } from "../../core/checkpoint/value.ts";

@@ -1,5 +1,5 @@
 // Builds the stand-ins for NVIDIA's libraries with this machine's C compiler.
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 
 /** The machine's compiler, or null: tests that need the double are skipped then, and fail where CI=true. */
 export const COMPILER: string | null = ["cc", "gcc", "clang"].find((name) => {

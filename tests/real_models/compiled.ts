@@ -1,7 +1,7 @@
 // The table of `./scripts/exported compiled FOLDER [--exact] [--left] [NAMES]`: which real models' steps are compiled, what that
 // gains and how long a plan takes, and what keeps the others from it. FOLDER keeps the exported programs, since exporting takes
 // longest, and what was found: `--left` tries those alone of which nothing is known yet.
-import { join, resolve } from "@std/path";
+import { join, resolve } from "paths";
 import { table } from "../../bench/report.ts";
 import { run } from "../integration/program.ts";
 import { type Exported, MODULES, startPython } from "./python.ts";

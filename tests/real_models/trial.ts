@@ -1,5 +1,5 @@
 // One real model, from its export to its predictions: all by the program as a user starts it, beside PyTorch.
-import { join } from "@std/path";
+import { join } from "paths";
 import { key } from "../../core/base/random.ts";
 import { bits } from "../core/models/exported/training.ts";
 import { eventsOf, run } from "../integration/program.ts";

@@ -1,6 +1,6 @@
 // Downscaling four times with orography as fine as the target: trained on patches, predicted whole, better than
 // bilinear interpolation, and without seams.
-import { join } from "@std/path";
+import { join } from "paths";
 import { ROOT, succeed } from "../integration/program.ts";
 import { type Case, python } from "./case.ts";
 

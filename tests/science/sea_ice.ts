@@ -1,5 +1,5 @@
 // The forecast of docs/guides/sea-ice.md: better than persistence and climatology, and back on its grid.
-import { join } from "@std/path";
+import { join } from "paths";
 import { ROOT, succeed } from "../integration/program.ts";
 import { type Case, python } from "./case.ts";
 

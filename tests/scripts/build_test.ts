@@ -1,6 +1,6 @@
 // scripts/build for another architecture than this machine's, with a program that is quick to build.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { fromFileUrl, join } from "@std/path";
+import { fromFileUrl, join } from "paths";
 import { inTemp } from "../ffi/libraries/fake_libtorch.ts";
 
 const SCRIPTS = fromFileUrl(new URL("../../scripts", import.meta.url));

@@ -1,6 +1,6 @@
 // scripts/deletable: three parts of the program, which the commit's hash chooses, are taken away.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { partsOf } from "../../scripts/lib/deletable_parts.ts";
 import { PARTS } from "../../core/parts.ts";
 import { COMMANDS } from "../../commands/mod.ts";

@@ -1,6 +1,6 @@
 // A guide is read in one sitting: 300 to 900 words, without the commands and what they print.
 import { assert } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { ROOT } from "../integration/program.ts";
 
 const GUIDES = join(ROOT, "docs/guides"), LEAST = 300, MOST = 900;

@@ -1,7 +1,7 @@
 // The counts come from what a real `deno test` writes.
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { parseJunit } from "../../scripts/lib/junit.ts";
 import { inTemp } from "../ffi/libraries/fake_libtorch.ts";
 

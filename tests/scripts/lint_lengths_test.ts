@@ -1,6 +1,6 @@
 // The linter of lengths: which functions it finds, and what it leaves alone.
 import { assertEquals } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import plugin from "../../scripts/lint_lengths.ts";
 
 const linesFound = (source: string, file = "core/x.ts"): number[] =>

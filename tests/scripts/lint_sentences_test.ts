@@ -1,6 +1,6 @@
 // The linter of sentences in tests: which literals it finds, and what it leaves alone.
 import { assertEquals } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import plugin from "../../scripts/lint_sentences.ts";
 
 const found = (source: string, file = "tests/core/x_test.ts"): number =>

@@ -1,7 +1,7 @@
 // The test runner on a small tree of its own: what it counts, and that a crash or a skip can't pass for success.
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { dirname, fromFileUrl, join } from "@std/path";
+import { dirname, fromFileUrl, join } from "paths";
 import { inTemp } from "../ffi/libraries/fake_libtorch.ts";
 
 const RUNNER = fromFileUrl(new URL("../../scripts/lib/run_tests.ts", import.meta.url));

@@ -1,6 +1,6 @@
 // What `./scripts/test FILTER` sets up: what the chosen tests name, and no more.
 import { assert, assertEquals } from "@std/assert";
-import { fromFileUrl, join } from "@std/path";
+import { fromFileUrl, join } from "paths";
 import { allTestFiles, selectTests, stepsOf } from "../../scripts/lib/test_files.ts";
 import { inTemp } from "../ffi/libraries/fake_libtorch.ts";
 

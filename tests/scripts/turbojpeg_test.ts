@@ -1,6 +1,6 @@
 // scripts/lib/turbojpeg.sh: one libturbojpeg for tests and benchmarks, whatever the machine has.
 import { assert, assertEquals } from "@std/assert";
-import { fromFileUrl, join } from "@std/path";
+import { fromFileUrl, join } from "paths";
 import { inTemp } from "../ffi/libraries/fake_libtorch.ts";
 import { assertSentence } from "../sentences.ts";
 

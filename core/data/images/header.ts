@@ -1,4 +1,5 @@
 // Headers of JPEG, PNG and WebP files are checked before anything is decoded. Memory for decoding is reused.
+import { formatWhole } from "../../base/format.ts";
 import { BadSample } from "../arrays/rows.ts";
 
 /** It gives at least so many bytes of any content; its earlier result may be overwritten. */
@@ -129,7 +130,7 @@ function webpHeader(file: Uint8Array): Header {
 }
 
 export const cutOff = (file: Uint8Array, where: string): BadSample =>
-  new BadSample("", `is cut off ${where}, after ${file.length.toLocaleString("en")} bytes`);
+  new BadSample("", `is cut off ${where}, after ${formatWhole(file.length)} bytes`);
 
 function unknown(file: Uint8Array): never {
   if (file.length === 0) throw new BadSample("", "is empty");

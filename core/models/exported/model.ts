@@ -1,4 +1,5 @@
 // Makes a model like any other of an exported program (.pt2), and a loss of the one inside its graph.
+import { formatWhole } from "../../base/format.ts";
 import type { Attends } from "../../../ffi/attention.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { damagedCheckpoint } from "../../base/file_bytes.ts";
@@ -254,7 +255,7 @@ function describeModel(
   const from = target ? `, which takes the targets as ${target.label}` : "";
   return [
     `${path}: exported by PyTorch ${program.torch}, ${steps} operations in ${parts}, ${
-      parameters.toLocaleString("en-US")
+      formatWhole(parameters)
     } parameters`,
     ...(blocks.length > 1 ? [`Blocks: ${blocks.map(({ name }) => name).join(", ")}`] : []),
     ...(inputs.length > 1 ? [`Inputs: ${inputs.map(({ label }) => label).join(", ")}`] : []),

@@ -1,6 +1,6 @@
 // `hpctrain sweep --first-rung` from outside.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { rowsIn } from "../../../tests/integration/sweep_rows.ts";
 import { eventsOf, inTemp, succeed, TINY } from "../../../tests/integration/program.ts";
 

@@ -1,6 +1,6 @@
 // A learnt vocabulary: that of Hugging Face's trainer, and packed with its texts.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openTokenizer } from "../../../core/data/text/open.ts";
 import { decode } from "../../../core/data/text/tokenizer.ts";
 import { hostileTexts } from "../../../tests/core/data/text/hostile.ts";

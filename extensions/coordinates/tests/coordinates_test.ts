@@ -1,6 +1,6 @@
 // Parallel coordinates on the page of a sweep, in a real browser.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { pageOf, ROWS, SWEEP } from "../../../tests/core/cluster/sweep/made_sweep.ts";
 import { CHROMIUM, inBrowser, needsChromium } from "../../../tests/integration/browser.ts";
 

@@ -1,7 +1,7 @@
 // Image pairs as a source: numpy's numbers of every kind of label image, moved as the image is, and a sentence for what
 // does not fit.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { detect } from "../../../core/data/open/formats.ts";
 import { gifHeader, gifNumbers } from "../gif.ts";
 import { imagepairs } from "../imagepairs.ts";

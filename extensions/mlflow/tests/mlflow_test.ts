@@ -1,6 +1,6 @@
 // The runs of `--track mlflow`, as MLflow reads them.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { TrackedRun } from "../../../core/outputs/tracked.ts";
 import { eventsOf, inTemp, ROOT_USER, succeed, TINY } from "../../../tests/integration/program.ts";
 import {

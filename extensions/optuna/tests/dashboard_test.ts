@@ -1,6 +1,6 @@
 // A search, looked at by the real optuna-dashboard while it runs.
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { optunaPython } from "../../../tests/core/cluster/sweep/optuna_peer.ts";
 import { rowsIn } from "../../../tests/integration/sweep_rows.ts";
 import { inTemp, succeed, TINY } from "../../../tests/integration/program.ts";

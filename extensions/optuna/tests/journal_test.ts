@@ -1,6 +1,6 @@
 // The journal of a search, as the real Optuna reads it.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { endClaim, type Holder, thisHolder } from "../../../core/cluster/sweep/claims.ts";
 import { readTrials, type SearchSweep, settleTrial, takeTrial } from "../../../core/cluster/sweep/trials.ts";
 import { inSweep } from "../../../tests/core/cluster/sweep/made_search.ts";

@@ -1,6 +1,6 @@
 // The file of `--track prometheus`, as the documentation of Prometheus's text format reads it.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { TrackedRun } from "../../../core/outputs/tracked.ts";
 import { eventsOf, inTemp, succeed, TINY } from "../../../tests/integration/program.ts";
 import { openAll, writeStrange } from "../../../tests/core/outputs/tracked/made_runs.ts";

@@ -1,6 +1,6 @@
 // Made universes in training: generated once where they fit, made on the fly where they do not, the same samples always.
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Config } from "../../../core/settings/settings.ts";
 import { openData, type Opened } from "../../../core/data/open/open.ts";
 import { generateMissing } from "../../../core/data/open/generated.ts";

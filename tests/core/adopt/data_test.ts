@@ -2,7 +2,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { assertSentence } from "../../sentences.ts";
 import { useLibtorch } from "../../libtorch.ts";
-import { join } from "@std/path";
+import { join } from "paths";
 import { adoptedData } from "../../../core/adopt/data.ts";
 import { firstOtherRate } from "../../../core/adopt/course.ts";
 import { verdictText } from "../../../core/adopt/proof.ts";

@@ -1,6 +1,6 @@
 // What a script's files and transforms are taken for, in its own Python.
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { listOf } from "../../../core/data/augment/list.ts";
 import { peer } from "../../peer.ts";
 

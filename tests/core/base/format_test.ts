@@ -86,3 +86,12 @@ Deno.test("formatPlural adds an s to any count but 1", () => {
   assertEquals(format.formatPlural(1, "epoch"), "1 epoch");
   assertEquals(format.formatPlural(0, "epoch"), "0 epochs");
 });
+
+Deno.test("whole numbers are written as toLocaleString writes them", () =>
+  table(
+    format.formatWhole,
+    [0, 7, 999, 1000, 19_329, 100_000, 1_234_567, -12_345, -999].map((count) => [
+      count,
+      count.toLocaleString("en-US"),
+    ]),
+  ));

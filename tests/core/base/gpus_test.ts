@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { gpuCount, type MachineGpus, machineGpus, shownOf, visibleAmd } from "../../../core/base/gpus.ts";
 import { inTemp } from "../../integration/program.ts";
 import { assertSentence } from "../../sentences.ts";

@@ -1,6 +1,6 @@
 // What a process may take of memory, by Linux's files as sites have them, and by a real control group.
 import { assert, assertEquals } from "@std/assert";
-import { dirname, fromFileUrl } from "@std/path";
+import { dirname, fromFileUrl } from "paths";
 import { freeMemory, freeOf, killsForMemory, limitsOf, tightestLimit } from "../../../core/base/memory.ts";
 import { HAS_GROUPS, inGroup, NEEDS_GROUPS } from "../../control_group.ts";
 import { inFolder } from "../checkpoint/python.ts";

@@ -1,6 +1,6 @@
 // docs/exactness.md names every random choice: the page is compared with the sources.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { extensionPages } from "../../../scripts/site/pages.ts";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-control-regex
 // Text of files and of servers on its way to a terminal: nothing in it steers the terminal, whatever prints it.
 import { assert, assertEquals, assertNotMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { clean, cleanButColours, cleanConsole } from "../../../core/base/terminal.ts";
 import { escaped } from "../../../core/outputs/report/html.ts";
 import { openConsole } from "../../../core/run/console.ts";

@@ -1,6 +1,6 @@
 // Checkpoints of single epochs: whose name is whose, and what goes with --keep-last.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import {
   type EpochFiles,
   epochName,

@@ -1,6 +1,6 @@
 // A checkpoint whose disk, file server or ticket fails while it is read.
 import { assert, assertEquals } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { COMPILER } from "../../native/double.ts";
 import { buildFileFaults } from "../../native/file_faults.ts";
 import { inFolder } from "./python.ts";

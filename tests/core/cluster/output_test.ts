@@ -1,6 +1,6 @@
 // Which file is what a job has printed.
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { outputIn } from "../../../core/cluster/jobs.ts";
 import { inTemp } from "../../integration/program.ts";
 

@@ -1,6 +1,6 @@
 // `./scripts/compile-quality`: whole runs with compiled steps and without, three seeds each, and what they reach. A compiled
 // step rounds otherwise, so a run's numbers differ as another seed's do, and not by more.
-import { join } from "@std/path";
+import { join } from "paths";
 import { table } from "../../../bench/report.ts";
 import { askPeer } from "../../peer.ts";
 import { COMMAND, environment, eventsOf, filesIn, ROOT } from "../../integration/program.ts";

@@ -1,6 +1,6 @@
 // A model in TypeScript and exported programs as graphs, against autograd.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import * as library from "../../../mod.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { zeros } from "../../../ffi/make.ts";

@@ -1,6 +1,6 @@
 // Models of the zoo as programs, which a reader in Python opens and answers with. Test helper.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import { type RecordedModel, recordModel } from "../../../core/export/recorded.ts";
 import { forward, type Model } from "../../../core/models/model.ts";

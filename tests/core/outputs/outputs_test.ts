@@ -1,6 +1,6 @@
 // A made-up output beside W&B's: it gets every event, every note it wants, and the end, whatever other outputs do.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { fromFileUrl, join } from "@std/path";
+import { fromFileUrl, join } from "paths";
 import { openTrack } from "../../../core/run/writer/track.ts";
 import { environment, eventsOf, finish, inTemp, TINY, until } from "../../integration/program.ts";
 import { linesFile, madeOutput } from "./made_output/output.ts";

@@ -1,6 +1,6 @@
 // The package that `hpctrain python` writes, with real numpy, pandas, torch and xarray.
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import { writePythonPackage } from "../../../core/outputs/python/stubs.ts";
 import { eventsOf, inTemp, succeed, TINY } from "../../integration/program.ts";

@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import { encodeEvent } from "../../../core/run/events.ts";
 import type { Emitted } from "../../../core/run/event_log.ts";

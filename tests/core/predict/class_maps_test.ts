@@ -1,6 +1,6 @@
 // Maps of classes as PNG files: of the images' names and sizes.
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { PredictionColumn } from "../../../core/predict/columns.ts";
 import { writeClassMaps } from "../../../core/predict/class_maps.ts";
 import { inFolder, python } from "../checkpoint/python.ts";

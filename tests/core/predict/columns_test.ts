@@ -1,6 +1,6 @@
 // Rows that were put on disk batch by batch, by one rank or several, are columns in the samples' order again.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import {
   openNamedSpool,

@@ -1,6 +1,6 @@
 // The times of forecasts that go on behind the data's last one, as xarray reads them.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Grid, GridCoordinate } from "../../../core/data/arrays/grid.ts";
 import type { PredictionColumn } from "../../../core/predict/columns.ts";
 import { writeGrid } from "../../../core/predict/grid.ts";

@@ -1,6 +1,6 @@
 // Columns of predictions as variables of a grid's file: channels, units, deviations, masks and classes, as xarray reads them.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { PredictionColumn } from "../../../core/predict/columns.ts";
 import type { GridJob } from "../../../core/predict/fields.ts";
 import { writeGrid } from "../../../core/predict/grid.ts";

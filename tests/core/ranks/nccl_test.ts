@@ -1,7 +1,7 @@
 // NCCL's engine on a stand-in that checks how it is called: the order of calls, what streams wait for, how long buffers
 // live. Ranks are processes.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { finish, type Result, ROOT } from "../../integration/program.ts";
 import { buildDouble, COMPILER } from "../../native/double.ts";
 import { assertSentence } from "../../sentences.ts";

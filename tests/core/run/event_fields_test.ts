@@ -1,6 +1,6 @@
 // The table of event fields: the site lists every number, and docs/tracking.md those of a step.
 import { assertEquals, assertMatch } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { EVENT_FIELDS, type EventField } from "../../../core/run/events.ts";
 import { TIME_PARTS } from "../../../core/run/account.ts";
 import { madeParts } from "../../../scripts/site/made.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import { encodeEvent } from "../../../core/run/events.ts";
 import { type Emitted, readEvents, readLastEvents } from "../../../core/run/event_log.ts";

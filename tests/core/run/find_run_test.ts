@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import { findRun } from "../../../core/run/run_data.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { EventFollower } from "../../../core/run/event_log.ts";
 
 const line = (step: number) => `{"t":1,"kind":"warning","message":"${step}"}\n`;

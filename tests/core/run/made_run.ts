@@ -1,5 +1,5 @@
 // A run's folder as training would leave it, of any length, without training.
-import { join } from "@std/path";
+import { join } from "paths";
 import { byPart } from "../../../core/run/account.ts";
 import { type Emitted, encodeEvent } from "../../../core/run/events.ts";
 import type { Attempt, Lineage } from "../../../core/run/lineage.ts";

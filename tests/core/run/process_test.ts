@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { cpuOf, ofHost, ofMemory, ofNetwork, ratesBetween, readCounters } from "../../../core/run/system.ts";
 import { threadSeconds } from "../../cpu_time.ts";
 

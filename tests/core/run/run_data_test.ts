@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openRun, readRun, type RunData } from "../../../core/run/run_data.ts";
 import { type MadeRun, makeRun } from "./made_run.ts";
 import { measured } from "../../cpu_time.ts";

@@ -1,7 +1,7 @@
 // The table of `./scripts/compile-quality auto [MODELS]` or `auto FOLDER/ [NAMES]`: runs with --compile=auto beside runs with
 // --compile=off, of the zoo's models or of the exported programs in a folder of `./scripts/exported compiled FOLDER/`. No clock
 // decides: steps are compiled from the fourth one on, both ways take turns, and the compiled one is kept.
-import { join } from "@std/path";
+import { join } from "paths";
 import { table } from "../../../bench/report.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
 import { PARTS } from "../../../core/parts.ts";

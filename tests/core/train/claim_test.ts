@@ -1,6 +1,6 @@
 // Whose a run's name is: save folders that share one folder of checkpoints, notes that a kill left, files of older runs.
 import { assertEquals, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { writePt } from "../../../core/checkpoint/pt.ts";
 import { INDEX_FILE } from "../../../core/checkpoint/sharded_reader.ts";
 import { dict } from "../../../core/checkpoint/value.ts";

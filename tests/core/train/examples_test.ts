@@ -1,6 +1,6 @@
 // Examples that a report shows, beside what the model gives of the same samples.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { encodePng } from "../../../core/data/preview/picture.ts";
 import { PLAIN_BYTES } from "../../../core/data/text/tokenizer.ts";
 import { plainPart } from "../../../core/data/source/source.ts";

@@ -1,6 +1,6 @@
 // Saves whose file calls fail, one after the other, with what a disk, a quota or a file server may answer.
 import { assert, assertEquals } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { buildFileFaults } from "../../native/file_faults.ts";
 import { COMPILER } from "../../native/double.ts";
 import { inFolder } from "../checkpoint/python.ts";

@@ -1,6 +1,6 @@
 // Going on is O(1), and free of who reads the data.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openSampling } from "../../../core/data/source/sampling.ts";
 import type { Source } from "../../../core/data/source/source.ts";
 import { trainLoop } from "../../../core/train/loop.ts";

@@ -1,6 +1,6 @@
 // Whether a job was started again, by what each scheduler says, and which run is its own.
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { goesBack, requeuedIn, runOfJob } from "../../../core/train/restart.ts";
 import { jobIn } from "../../../core/ranks/job/scheduler.ts";
 import { inFolder } from "../checkpoint/python.ts";

@@ -1,6 +1,6 @@
 // Bundles: what one machine installed, another without internet gets whole or not at all.
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import { bundleLibtorch, installBundle, installedFor } from "../../../ffi/libraries/bundle.ts";
 import {

@@ -1,7 +1,7 @@
 // Each way in which a folder is not a usable libtorch, and the real ones.
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { checkLibtorch, isLibtorch, libraryFolder } from "../../../ffi/libraries/find.ts";
 import { type FakeElf, fakeElf, fakeTorch, inTemp } from "./fake_libtorch.ts";
 

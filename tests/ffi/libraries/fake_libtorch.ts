@@ -1,6 +1,6 @@
 // Small but well-formed ELF libraries, so that a test can make each way in which a libtorch is unusable.
 
-import { join } from "@std/path";
+import { join } from "paths";
 
 export interface FakeElf {
   needed?: string[];

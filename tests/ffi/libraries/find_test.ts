@@ -1,7 +1,7 @@
 // The order of places, the refusal of a named one that can't be used, and the sentences.
 
 import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import { chooseLibtorch, findLibtorch, noLibtorchSentence } from "../../../ffi/libraries/find.ts";
 import { fakeTorch, inTemp } from "./fake_libtorch.ts";

@@ -1,7 +1,7 @@
 // Installing: whole or not at all. A stand-in for pip hands out small wheels; the set-up for these tests ran the real one.
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import { installLibtorch, installMpich } from "../../../ffi/libraries/install.ts";
 import { CUDA_RELEASES, MPICH, NEWEST, RELEASES } from "../../../ffi/libraries/releases.ts";

@@ -1,6 +1,6 @@
 // Which MPI library is taken, on machines made of small files: each test has its own, with its own ldconfig.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import { findMpi, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import type { Env } from "../../../ffi/libraries/find.ts";

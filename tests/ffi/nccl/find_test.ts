@@ -1,6 +1,6 @@
 // Which NCCL is taken, and what is said when there is none.
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { dirname } from "@std/path";
+import { dirname } from "paths";
 import { UserError } from "../../../core/base/errors.ts";
 import { BACKENDS } from "../../../ffi/gpu/backends.ts";
 import { findNccl as find, noNcclSentence } from "../../../ffi/nccl/find.ts";

@@ -7,7 +7,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { LibraryError } from "../../../ffi/errors.ts";
 import { BACKENDS } from "../../../ffi/gpu/backends.ts";
 import { findNccl } from "../../../ffi/nccl/find.ts";

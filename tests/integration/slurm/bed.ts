@@ -1,5 +1,5 @@
 // A real SLURM of two virtual nodes, made by scripts/slurm-testbed, and jobs in it.
-import { join } from "@std/path";
+import { join } from "paths";
 import { mpich } from "../../mpi.ts";
 import { environment, finish, type Result, ROOT } from "../program.ts";
 

@@ -1,6 +1,6 @@
 // What status and cancel say of jobs that have ended, wait, or never began a run: their files alone don't tell.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { COMMAND, eventsOf, TINY, until } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
 import { assertSentence } from "../../sentences.ts";

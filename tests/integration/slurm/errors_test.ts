@@ -1,6 +1,6 @@
 // What a step of many ranks says when it can't train: once, by one of them, with where the value came from.
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { COMMAND, TINY } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
 

@@ -1,6 +1,6 @@
 // Runs in a real SLURM: every layout trains to what one process trains to, and wrong ones are refused at once.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { within } from "../../cpu_time.ts";
 import { openMpi } from "../../mpi.ts";
 import { COMMAND, eventsOf, type Result } from "../program.ts";

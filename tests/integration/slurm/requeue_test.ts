@@ -1,6 +1,6 @@
 // Jobs of a real SLURM that are stopped, lose a node, run out of time or are cancelled, and what becomes of their runs.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { COMMAND, eventsOf, until } from "../program.ts";
 import { endsBegun, slowEnd } from "../../native/slow_end.ts";
 import { tensors } from "../ranks.ts";

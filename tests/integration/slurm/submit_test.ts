@@ -1,7 +1,7 @@
 // What a user does: the executable in a folder of its own, and the first commands of docs/clusters.md, in a real SLURM.
 import { pathExists } from "../../../core/base/files.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { blocksOf } from "../docs_blocks.ts";
 import { prepareJob } from "../../../commands/run/job.ts";
 import { COMMAND, eventsOf, EXE, ROOT } from "../program.ts";

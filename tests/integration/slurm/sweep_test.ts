@@ -1,6 +1,6 @@
 // A sweep as a job array, and a run that is stopped by hand, in a real SLURM.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { COMMAND, eventsOf } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
 

@@ -1,6 +1,6 @@
 // A job as the thread does it: files of both formats whose sums another thread made, and weights that are refused.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { basename } from "@std/path";
+import { basename } from "paths";
 import { Buffer } from "node:buffer";
 import {
   help,

@@ -1,6 +1,6 @@
 import { entriesIn } from "../../../../core/base/files.ts";
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { onPath, programOutput, textIn } from "../../../../core/cluster/doctor/check.ts";
 import { inTemp } from "../../../integration/program.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { gatherMpi, judgeMpi, type MpiFacts } from "../../../../core/cluster/doctor/libraries.ts";
 import { mpich, openMpi } from "../../../mpi.ts";
 import { assertSentence } from "../../../sentences.ts";

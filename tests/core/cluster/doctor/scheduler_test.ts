@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { gatherScheduler, judgeScheduler } from "../../../../core/cluster/doctor/job.ts";
 import { inTemp } from "../../../integration/program.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import {
   gatherSlingshot,
   judgeSlingshot,

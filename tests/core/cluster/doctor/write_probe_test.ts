@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { nearestFolder, probe } from "../../../../core/cluster/doctor/storage.ts";
 import { filesIn, inTemp, onDisk, ROOT_USER } from "../../../integration/program.ts";
 

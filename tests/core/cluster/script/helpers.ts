@@ -1,6 +1,6 @@
 // Jobs to render, and a place where a rendered script runs: programs of a scheduler that only start what they are
 // told to, and an executable that writes down its arguments.
-import { join } from "@std/path";
+import { join } from "paths";
 import type { ScriptJob } from "../../../../core/cluster/script/job.ts";
 
 export const JOB: ScriptJob = {

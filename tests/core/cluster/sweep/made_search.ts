@@ -1,5 +1,5 @@
 // A search in a folder of its own. Test helper.
-import { join } from "@std/path";
+import { join } from "paths";
 import { writeSweep } from "../../../../core/cluster/sweep/runs.ts";
 import { parseSearchFile } from "../../../../core/cluster/sweep/space.ts";
 import type { SearchSweep } from "../../../../core/cluster/sweep/trials.ts";

@@ -1,6 +1,6 @@
 // The folder of a search: several processes take its trials, each of them once, and what a dead one had is taken up.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { endClaim, type Holder, takeClaim, thisHolder } from "../../../../core/cluster/sweep/claims.ts";
 import { claimTrial, nextTrial, readTrials, takeTrial } from "../../../../core/cluster/sweep/trials.ts";
 import { inSweep } from "./made_search.ts";

@@ -1,5 +1,5 @@
 // NVIDIA's own compiler, which comes with the peer's PyTorch and needs no GPU. Test helper.
-import { join } from "@std/path";
+import { join } from "paths";
 import { existsSync } from "node:fs";
 
 /** The path of NVRTC, or null. */

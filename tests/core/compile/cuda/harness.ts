@@ -1,6 +1,6 @@
 // Runs the text of CUDA C on this machine: g++ compiles it with host.h, and memory lies between pages that nobody may
 // touch.
-import { fromFileUrl, join } from "@std/path";
+import { fromFileUrl, join } from "paths";
 import { type CudaText, printCuda } from "../../../../core/compile/cuda/code.ts";
 import { ELEMENT_BYTES, type GroupKernel } from "../../../../core/compile/kernel.ts";
 import { copied, type Data, guarded } from "../x86/harness.ts";

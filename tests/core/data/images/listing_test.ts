@@ -1,6 +1,6 @@
 // Folders of images beside torchvision's ImageFolder, and a sentence for each that can't be used.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import {
   imageCount,
   imagePath,

@@ -1,7 +1,7 @@
 // The seam of formats, followed for a made-up kind of data: one folder, and one line in core/parts.ts.
 // The program with these knows the kind everywhere.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { environment, finish, ROOT } from "../../../integration/program.ts";
 import { assertSentence } from "../../../sentences.ts";
 

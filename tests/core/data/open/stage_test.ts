@@ -1,6 +1,6 @@
 // Staging: copied to the node once, checked on the way, and found again.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { stage } from "../../../../core/data/open/stage.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { filesIn, inTemp } from "../../../integration/program.ts";

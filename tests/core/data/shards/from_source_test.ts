@@ -1,6 +1,6 @@
 // Sources of every shape -> rows, and from the rows back to the very numbers that the source gives.
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { memorySource } from "../../../../core/data/source/memory.ts";
 import { openPacked } from "../../../../core/data/shards/source.ts";
 import { packingOf } from "../../../../core/data/shards/samples.ts";

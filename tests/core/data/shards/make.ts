@@ -1,5 +1,5 @@
 // Samples that tell by their numbers where they came from, and places to pack them. Test helper.
-import { join } from "@std/path";
+import { join } from "paths";
 import { inputOf, type PackedSchema, rowLayoutOf, targetOf } from "../../../../core/data/shards/schema.ts";
 import { closeFile, openForReading } from "../../../../ffi/libc.ts";
 import { type Make, type PackPlan, writeShards } from "../../../../core/data/shards/write.ts";

@@ -1,6 +1,6 @@
 // Packing: the same bytes from any number of ranks and after any kill, and nothing written over what is there.
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { writeShards } from "../../../../core/data/shards/write.ts";
 import { inTemp } from "../../../integration/program.ts";

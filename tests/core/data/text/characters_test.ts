@@ -1,6 +1,6 @@
 // Tables of characters: learnt from a text, and read as scripts in Python write them.
 import { assertEquals, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { openTokenizer, tokenizerBeside } from "../../../../core/data/text/open.ts";
 import { packText } from "../../../../core/data/text/pack.ts";

@@ -1,6 +1,6 @@
 // A packed corpus: whole documents on one side, whatever the files they are in, and sentences for bad text and tokenizers.
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { UserError } from "../../../../core/base/errors.ts";
 import { corpusFiles, isProse, textPieces } from "../../../../core/data/text/corpus.ts";

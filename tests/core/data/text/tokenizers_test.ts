@@ -1,6 +1,6 @@
 // Tokenizers give the numbers that the real tiktoken and tokenizers give, on hostile texts; bad files are refused.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { translated } from "../../../../core/data/text/patterns.ts";
 import { openTokenizer } from "../../../../core/data/text/open.ts";

@@ -1,7 +1,7 @@
 // The processes of a Python data set: what the user's code starts there, and what is left behind. None is.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { delay } from "@std/async";
-import { join } from "@std/path";
+import { join } from "paths";
 import { finish, inTemp, start, succeed, TINY } from "../../../integration/program.ts";
 
 const python = Deno.env.get("HPCTRAIN_PYTHON") ?? "python3";

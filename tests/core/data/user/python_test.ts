@@ -1,6 +1,6 @@
 // Data sets of Python files, with real numpy and torch: samples, threads, resume, mistakes.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
 import { plainPart } from "../../../../core/data/source/source.ts";
 import { userData } from "../../../../core/data/user/data.ts";

@@ -7,7 +7,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { address } from "../../../../commands/user_reader.ts";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
 import { openLoader } from "../../../../core/data/loader/loader.ts";

@@ -1,5 +1,5 @@
 // Classic NetCDF as netCDF4 and scipy read it: every type, odd lengths, attributes, 64-bit offsets and sizes.
-import { join } from "@std/path";
+import { join } from "paths";
 import { ARRAYS, type ClassicType, writeClassic } from "../../../../core/data/writers/netcdf.ts";
 import { inFolder, python } from "../../checkpoint/python.ts";
 

@@ -3,7 +3,7 @@
 // honest nodes of exported programs with something changed. Run as a program of its own, a process for many cases:
 //   arguments.ts FOLDER SEED FROM TO NOTE
 // writes each case into NOTE before it is tried, and a line for each that ends in neither a result nor a sentence.
-import { join } from "@std/path";
+import { join } from "paths";
 import { refusedName, refusedSchema } from "../../../../core/models/exported/admitted.ts";
 import { checkOf } from "../../../../core/models/exported/arguments.ts";
 import { SCALAR_TYPES } from "../../../../core/models/exported/graph.ts";

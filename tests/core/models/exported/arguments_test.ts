@@ -2,7 +2,7 @@
 // none takes a minute. HPCTRAIN_STORM says how many; `./scripts/storm arguments` takes 10,000. The seed of each case is its
 // own: `./scripts/storm arguments 1 SEED` runs it again, alone.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { resolveOperator, UnfitOperator } from "../../../../core/models/exported/operators.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
 import { tensor } from "../../../../ffi/make.ts";

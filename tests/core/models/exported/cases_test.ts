@@ -1,6 +1,6 @@
 // What an exported program may hold that is refused, warned of, or easily done wrong; and programs that are damaged.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { describeProgram } from "../../../../commands/run/inspect.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { refusedName } from "../../../../core/models/exported/admitted.ts";

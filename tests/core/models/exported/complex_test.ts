@@ -1,6 +1,6 @@
 // Parameters that are complex numbers: trained as pairs of real ones, and in the state dict what they are in Python.
 import { assertAlmostEquals, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { exportedModel } from "../../../../core/models/exported/model.ts";
 import { predicted } from "../../../../core/train/media.ts";
 import { randn, viewAsReal } from "../../../../ffi/ops.ts";

@@ -7,7 +7,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { exportedModel, lossFor } from "../../../../core/models/exported/model.ts";
 import { createLoss } from "../../../../core/models/losses.ts";

@@ -1,6 +1,6 @@
 // Programs that compute their own loss, trained here and by PyTorch.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { type ExportedModel, exportedModel, lossFor } from "../../../../core/models/exported/model.ts";
 import { createLoss } from "../../../../core/models/losses.ts";

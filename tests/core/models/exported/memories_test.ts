@@ -1,7 +1,7 @@
 // Programs whose forward moves buffers and frozen weights (memories, codebooks, momentum encoders), trained here
 // and by PyTorch.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { type ExportedModel, exportedModel, lossFor } from "../../../../core/models/exported/model.ts";
 import type { Facts } from "../../../../core/models/model.ts";

@@ -1,6 +1,6 @@
 // What graphs draw, in training and in evaluation, and what a block that is computed twice finds in its buffers.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { draws, refusedName } from "../../../../core/models/exported/admitted.ts";
 import { type ExportedModel, exportedModel } from "../../../../core/models/exported/model.ts";
 import { type Facts, forward } from "../../../../core/models/model.ts";

@@ -2,7 +2,7 @@
 // is a parameter, how a weight lies in memory. Run as a program of its own, a process for many cases:
 //   storm.ts FOLDER NAMES SEED FROM TO NOTE
 // writes each case's number into NOTE before it is tried, and a line for each that ends in neither a result nor a sentence.
-import { join } from "@std/path";
+import { join } from "paths";
 import { refusedName } from "../../../../core/models/exported/admitted.ts";
 import { exportedModel } from "../../../../core/models/exported/model.ts";
 import { UserError } from "../../../../core/base/errors.ts";

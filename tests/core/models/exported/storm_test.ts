@@ -1,7 +1,7 @@
 // A storm of programs whose graphs were changed: each is run or refused in a sentence, none ends the process, none makes a
 // file. HPCTRAIN_STORM says how many; `./scripts/storm exported` takes 3,000 and more.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { askPeer } from "../../../peer.ts";
 import { addOutcome, type Outcome, startWorker } from "./storm_worker.ts";
 

@@ -1,6 +1,6 @@
 // Steps whose gradient torch.export drops: which weights learn nothing, and what to write instead.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { exportedModel } from "../../../../core/models/exported/model.ts";
 import { asUserError } from "../../../../core/models/user_error.ts";
 import { UserError } from "../../../../core/base/errors.ts";

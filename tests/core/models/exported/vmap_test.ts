@@ -1,6 +1,6 @@
 // torch.vmap in forward, as torch.export writes it without run_decompositions(): trained here and by PyTorch.
 import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { exportedModel, lossFor } from "../../../../core/models/exported/model.ts";
 import { type Facts, forward } from "../../../../core/models/model.ts";

@@ -1,6 +1,6 @@
 // A program without a dimension for the batch: a net on one graph, with masks of the nodes to train and to validate with.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { eventsOf, inTemp, succeed } from "../../../integration/program.ts";
 import { peer } from "../../../peer.ts";
 

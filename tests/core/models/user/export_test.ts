@@ -1,6 +1,6 @@
 // What a user's file exports and what it returns, judged before anything is trained with it.
 import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import type { Facts } from "../../../../core/models/model.ts";
 import { userData } from "../../../../core/data/user/data.ts";

@@ -1,6 +1,6 @@
 // Users' files: types erased in place, files of theirs beside them, and where in them a mistake is.
 import { assert, assertEquals, assertNotEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { asMistake, loadFile, sourcePosition } from "../../../../core/models/user/file.ts";
 import { inTemp } from "../../../integration/program.ts";

@@ -1,6 +1,6 @@
 // Which files a checkpoint's word is enough for.
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { codeHash, refuseForeign } from "../../../../core/models/user/code.ts";
 import { writeEntries } from "../exported/fuzz.ts";

@@ -1,6 +1,6 @@
 // The templates, and the declarations that they import.
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import {
   template,

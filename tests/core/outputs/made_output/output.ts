@@ -1,5 +1,5 @@
 // A made-up output, as the next one would be: its options and where its sink is.
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Output, RunFacts } from "../../../../core/run/output.ts";
 
 /** The lines of all attempts at a run. */

@@ -16,7 +16,7 @@ import { summarySection, typical } from "../../../../core/outputs/report/summary
 import { attemptsSection, rankTimes, timeOfRun } from "../../../../core/outputs/report/time.ts";
 import { uplot } from "../../../../deps/uplot.ts";
 import { Curve } from "../../../../core/run/curve.ts";
-import { join } from "@std/path";
+import { join } from "paths";
 import { packMap } from "../../../../core/run/diagnostics.ts";
 import { readRun } from "../../../../core/run/run_data.ts";
 import { makeRun } from "../../run/made_run.ts";

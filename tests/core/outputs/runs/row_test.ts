@@ -1,6 +1,6 @@
 // Rows read from the two ends of a run's files, beside what the reader of all events says.
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { linesAround } from "../../../../core/outputs/runs/ends.ts";
 import { findRuns } from "../../../../commands/run/runs.ts";
 import { rowOf } from "../../../../core/outputs/runs/row.ts";

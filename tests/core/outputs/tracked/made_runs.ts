@@ -1,5 +1,5 @@
 // Made-up runs for the sinks of `--track`. Test helper.
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Sink, SinkModule } from "../../../../core/run/output.ts";
 import type { Event } from "../../../../core/run/events.ts";
 import { openTrack } from "../../../../core/run/writer/track.ts";

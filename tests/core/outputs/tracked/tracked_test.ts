@@ -1,6 +1,6 @@
 // The files of --track, as TensorBoard and pandas read them.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { trackedOutputs, type TrackedRun } from "../../../../core/outputs/tracked.ts";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
 import { TRACKS } from "../../../../core/settings/sections/run.ts";

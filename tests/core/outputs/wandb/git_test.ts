@@ -1,6 +1,6 @@
 // The commit of a folder, read from .git.
 import { assertEquals } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { gitFacts } from "../../../../core/outputs/wandb/setup.ts";
 import { inTemp } from "../../../integration/program.ts";
 

@@ -1,5 +1,5 @@
 // Runs to write and to hand to W&B's own program.
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Event, StepEvent } from "../../../../core/run/events.ts";
 import { type ReadAt, readAtOf, readFrames } from "../../../../core/outputs/wandb/file.ts";
 import { decodeRecord, type WandbRecord, type WandbSetup } from "../../../../core/outputs/wandb/records.ts";

@@ -1,6 +1,6 @@
 // Which W&B run it is, and where its file lies.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { defaultConfig } from "../../../../core/settings/settings.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { WandbRun } from "../../../../core/outputs/wandb/sink.ts";

@@ -1,6 +1,6 @@
 // The writer of a W&B run: rows, summary, attempts, faults of disk and clock.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { byPart } from "../../../../core/run/account.ts";
 import { encodeEvent, type Event } from "../../../../core/run/events.ts";
 import { WandbRun } from "../../../../core/outputs/wandb/sink.ts";

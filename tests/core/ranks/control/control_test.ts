@@ -1,6 +1,6 @@
 // Ranks as processes: what they print, how they end, how soon.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { gpuOf, joinRefusal } from "../../../../core/ranks/control/job.ts";
 import { assertSentence } from "../../../sentences.ts";
 

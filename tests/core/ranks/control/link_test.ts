@@ -1,6 +1,6 @@
 // What becomes of ranks when the cable between their hosts is cut.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "paths";
 import { connectHosts, HOSTS, ip, on, removeHosts, twoHostsPossible } from "../../../two_hosts.ts";
 
 const PROGRAM = fromFileUrl(new URL("./rank.ts", import.meta.url));

@@ -1,6 +1,6 @@
 // What ranks print, on the screen and in files.
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { openRankOutput } from "../../../../core/ranks/launch/supervise.ts";
 
 Deno.test("lines have their rank before them, an error that all ranks meet is shown once, files have it all", () => {

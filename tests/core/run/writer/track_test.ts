@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { type Emitted, readEvents } from "../../../../core/run/event_log.ts";
 import { openRankTrack, openTrack, type TrackOptions } from "../../../../core/run/writer/track.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Emitted } from "../../../../core/run/events.ts";
 import { alertOf, openAlerts } from "../../../../core/train/guards/alerts.ts";
 import { inTemp } from "../../../integration/program.ts";

@@ -1,6 +1,6 @@
 // What stretches come to: plateaus, epochs, momentum and weight decay, lengths, and what is refused.
 import { assertAlmostEquals, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import {
   type Cursor,

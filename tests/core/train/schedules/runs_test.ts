@@ -1,6 +1,6 @@
 // Whole runs with schedules that have a state or move more than the rate: stopped and going on, and what they say.
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../core/base/errors.ts";
 import { trainLoop } from "../../../../core/train/loop.ts";
 import { setThreads } from "../../../../ffi/context.ts";

@@ -1,6 +1,6 @@
 // Every schedule beside torch.optim.lr_scheduler's for a thousand steps, and torch's going on from its state.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { noteUserFile, openUserFile } from "../../../../core/models/user/file.ts";
 import { writePt } from "../../../../core/checkpoint/pt.ts";
 import { type Cursor, type StateParts, toTree } from "../../../../core/checkpoint/training_state.ts";

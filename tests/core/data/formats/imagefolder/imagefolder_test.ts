@@ -1,7 +1,7 @@
 // Images in class folders as a source: torchvision's bits, the split, and a sentence for what does not fit.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { createHash } from "node:crypto";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Config } from "../../../../../core/settings/settings.ts";
 import { imagefolder } from "../../../../../core/data/formats/imagefolder/imagefolder.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";

@@ -1,6 +1,6 @@
 // Which server, and which key.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { findWandbServer, passwordIn, WandbKey } from "../../../../../core/outputs/wandb/sync/credentials.ts";
 import { inTemp } from "../../../../integration/program.ts";

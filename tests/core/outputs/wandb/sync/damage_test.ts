@@ -1,6 +1,6 @@
 // A .wandb file that is cut at each byte, or has each byte flipped: what can be read is told and uploaded, and no more.
 import { assert, assertEquals } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { readFrames } from "../../../../../core/outputs/wandb/file.ts";
 import { readAtOfBytes } from "../runs.ts";
 import { openContents, openWandbReader } from "../../../../../core/outputs/wandb/sync/contents.ts";

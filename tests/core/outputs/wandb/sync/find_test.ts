@@ -1,6 +1,6 @@
 // Which offline runs there are.
 import { assertEquals, assertThrows } from "@std/assert";
-import { basename, dirname, join } from "@std/path";
+import { basename, dirname, join } from "paths";
 import { UserError } from "../../../../../core/base/errors.ts";
 import {
   findOfflineRuns,

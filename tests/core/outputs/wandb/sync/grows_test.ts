@@ -1,6 +1,6 @@
 // The upload of a run while it grows, by a writer that is within reach.
 import { assert, assertEquals } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { createWandbFile } from "../../../../../core/outputs/wandb/file.ts";
 import { uploadWhileTraining } from "../../../../../core/outputs/wandb/sync/upload.ts";
 import { inTemp, until } from "../../../../integration/program.ts";

@@ -1,5 +1,5 @@
 // Offline runs made by hand, and their upload to a stand-in server. Test helper.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "paths";
 import { createWandbFile } from "../../../../../core/outputs/wandb/file.ts";
 import { recordItems, type RunRecord, type WandbRecord } from "../../../../../core/outputs/wandb/records.ts";
 import { openApi } from "../../../../../core/outputs/wandb/sync/api.ts";

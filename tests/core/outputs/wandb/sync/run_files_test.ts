@@ -1,6 +1,6 @@
 // Which files of a run's folder are uploaded.
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import type { Api } from "../../../../../core/outputs/wandb/sync/api.ts";
 import type { Contents } from "../../../../../core/outputs/wandb/sync/contents.ts";
 import { openRunFiles } from "../../../../../core/outputs/wandb/sync/files.ts";

@@ -1,6 +1,6 @@
 // The markers beside a .wandb file.
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { join } from "paths";
 import { holdFolder } from "../../../../../core/base/files.ts";
 import {
   isBeingWritten,
