@@ -5,7 +5,7 @@ import { lintImports } from "../../scripts/lint_imports.ts";
 Deno.test("a package that is imported past deps/ is found, whichever way it is imported", () => {
   const source = [
     '// from "words" of a comment',
-    'import { join } from "paths";',
+    'import { join } from "@std/path";',
     'import type { Dataset } from "h5wasm";',
     'const { h5wasm } = await import("h5wasm/node");',
     'import source jpeg from "npm:codec@1.0.0/jpeg.wasm";',
