@@ -44,18 +44,6 @@ import {
 import type { Arena } from "./arena.ts";
 import type { Choice, ChoiceInTurn, CompiledPass, Mode, Reports, Run } from "./compiler.ts";
 
-/**
- * Making a plan of fewer recorded ops takes little more than what the program's start has left as garbage, which is dropped
- * before. In exact, where products are tried, garbage of more ops would have to be dropped in any case.
- */
-const FEW_OPS = { fast: 20, exact: 60 };
-
-/**
- * More garbage than so many bytes is dropped afterwards. Where a plan has less memory of its own, the run takes most while the
- * plan is made, and it takes more garbage if some was dropped before.
- */
-const MUCH = 4 << 20, MORE = 8 << 20;
-
 /** Gradients at the run's own weights are shortened by other signs than those at other weights. */
 const OWN_SIGNS = 2;
 
@@ -202,18 +190,12 @@ class StepCompiler {
   }
 
   #first(kind: Kind, way: Way, p: Pass, given: Given): Outcome {
-    const { mode } = this.court.refuser;
     let steps: Steps = OP_BY_OP;
     const outcome = this.#recorded(way, p, given, (trial, { recorded, recording }) => {
-      const small = recording.ops.length < FEW_OPS[mode];
-      if (small) dropGarbage();
-      const before = heapBytes();
       const plans = this.#plansOf(way, trial, { recorded, recording });
       if (plans === null) return null;
       const used = unlessTooFull(this.court, plans, p, recorded, () => {
         if (plans.drawing) p.seeds!.followers.add(plans.drawing.begin);
-        const light = 4 * plans.first.placed.elements < MUCH;
-        if (heapBytes() > before + (small && light ? MORE : MUCH)) dropGarbage();
         returnFreedMemory(); // V8 has compiled, and in exact products were tried
         steps = this.#tried(way, trial, plans, recorded.outcome);
         return steps.are === "op by op" ? null : plans;
@@ -367,15 +349,3 @@ class StepCompiler {
 /** Some parameter's gradient is zero wholly, or has a number that is none. */
 const hasHiding = (gradients: Gradients): boolean =>
   gradientDifferences(gradients, gradients).some(({ size }) => size === 0 || !Number.isFinite(size));
-
-/** Bytes that V8's heap takes, with what it has not given back to the system. */
-const heapBytes = (): number => Deno.memoryUsage().heapTotal;
-
-/**
- * V8 keeps the memory of objects that are gone for new ones; this gives it back to the system. It takes some 20 ms. Only in
- * an executable, whose V8 can be asked for it (scripts/lib/embedded.sh).
- */
-function dropGarbage(): void {
-  const { gc } = globalThis as { gc?: (how: Readonly<Record<string, string>>) => void };
-  gc?.({ type: "major", execution: "sync", flavor: "last-resort" });
-}

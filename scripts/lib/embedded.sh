@@ -14,5 +14,4 @@ unset file
 #
 # Objects that live shortly are given up to 8 MB in place of 16: making a compiled step would take the rest, and never give
 # it back. With 4 MB an MLP's ordinary step of 0.2 ms takes some 9% longer.
-# What it leaves is collected once by request (core/base/memory.ts), which needs --expose-gc.
-ENGINE=--v8-flags=--no-incremental-marking-task,--max-semi-space-size=8,--expose-gc
+ENGINE=--v8-flags=--no-incremental-marking-task,--max-semi-space-size=8
