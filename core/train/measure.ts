@@ -24,6 +24,8 @@ export interface Measure {
    * depends on its own batch alone, to the bit. `mask` is 0 where nothing counts.
    */
   rows(output: Tensor, target: Tensor, batches: number, mask?: Tensor | null): Tensor;
+  /** The same of one small batch that lies on the host, and a place for its loss behind them; null of another. */
+  sumsOnHost?(output: Tensor, target: Tensor): Float64Array | null;
   finish(sums: Float64Array, loss: number): Measured;
 }
 

@@ -174,9 +174,8 @@ function numbers(
     size: (SUMS + further.size + (calibration?.size ?? 0)) * count,
     seesOutputs: true,
     many: true,
+    sumsOnHost: (output, target) => isPlain ? sumsOnHost(output, target, near) : null,
     rows(output, target, batches, mask = null) {
-      const summed = isPlain && mask === null ? sumsOnHost(output, target, batches, near) : null;
-      if (summed !== null) return summed;
       const items = target.shape[0] / batches;
       const part = [batches, items, count, -1];
       const at = reference(output.device, [1, 1, count, 1]);

@@ -1,6 +1,6 @@
-// An epoch's metrics while it runs. Steps only copy on the device; a pass over many steps makes sums, which
-// the host reads when the next pass begins, so that nothing in a step waits. Each batch's sums have the same
-// bits however many are measured at once.
+// An epoch's metrics while it runs. Small batches of numbers on the host are summed at once. Of others steps only copy on the
+// device; a pass over many steps makes sums, which the host reads when the next pass begins, so that nothing in a step waits.
+// Each batch's sums have the same bits however many are measured at once.
 import { noGrad } from "../../ffi/autograd.ts";
 import { type Readback, startReadback } from "../../ffi/readback.ts";
 import {
@@ -115,15 +115,18 @@ export class RunningMetrics {
 
   /** Hot. */
   observe(batch: Observed): void {
-    const entry = this.#entry(batch.part ?? 0, batch.items);
+    const first = this.#buffers.length === 0 && this.#passing.length === 0; // earlier batches come first
+    const sums = first ? sumsOnHost(this.measure, batch) : null;
+    const entry = this.#entry(batch.part ?? 0, batch.items, sums ?? NOT_YET);
+    if (sums !== null) return this.#sums.take([entry]);
     const buffer = this.#bufferFor(batch);
     if (buffer === null) return noGrad(() => this.#atOnce(batch, entry));
     if (!putMemory(buffer, batch)) noGrad(() => put(buffer, batch));
     buffer.batches.push(entry);
   }
 
-  #entry(part: number, items: number): Entry {
-    return { serial: this.#serial++, part, items, values: NOT_YET, at: 0 };
+  #entry(part: number, items: number, values: Float64Array = NOT_YET): Entry {
+    return { serial: this.#serial++, part, items, values, at: 0 };
   }
 
   /** Comes before the replay of a graph that fills so many places of its buffer. */
@@ -303,6 +306,15 @@ class Sums {
     sums[at + 1] += items;
     for (let i = 0; i < size; i++) sums[at + OWN + i] += values[from + i];
   }
+}
+
+/** The sums of a batch, and behind them its loss; null where ops have to take them. */
+function sumsOnHost(measure: Measure, { output, target, mask, loss }: Observed): Float64Array | null {
+  const mean = mask ? null : numberIn(loss);
+  if (mean === null) return null;
+  const sums = measure.seesOutputs ? measure.sumsOnHost?.(output, target) ?? null : new Float64Array(1);
+  if (sums !== null) sums[sums.length - 1] = mean;
+  return sums;
 }
 
 const bytesOf = (t: Tensor | null | undefined): number => t?.byteLength ?? 0;

@@ -11,6 +11,7 @@ import {
   type Part,
   type Source,
 } from "../source/source.ts";
+import { finishedOnce } from "../source/memory.ts";
 import type { BatchRows } from "./loader.ts";
 
 /** So many batches are gathered at once, of so many bytes: they stay in the processor's cache until they are used. */
@@ -43,7 +44,8 @@ interface Block {
 }
 
 /** The time that gathering takes counts as waiting. */
-export function gatheredRows(source: Source, clock: { seconds: number }): BatchRows & { close(): void } {
+export function gatheredRows(given: Source, clock: { seconds: number }): BatchRows & { close(): void } {
+  const once = finishedOnce(given), source = once?.source ?? given;
   const blocks: Block[] = []; // in the order in which they were filled
   const parts: Part[] = [], batches: (Batch | null)[] = [];
   let next: () => Part | null = () => null;
@@ -131,7 +133,10 @@ export function gatheredRows(source: Source, clock: { seconds: number }): BatchR
     release(count) {
       released += count;
     },
-    close: () => blocks.forEach(giveBack),
+    close() {
+      blocks.forEach(giveBack);
+      once?.close();
+    },
   };
 }
 

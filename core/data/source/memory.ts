@@ -1,12 +1,26 @@
 // A source of tensors holds its data in memory; this file decides how much memory data may take.
-import { isFloating } from "../../../ffi/dtype.ts";
+import { dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { tensor, toNumbers } from "../../../ffi/make.ts";
 import { allTrue, amin, indexSelect, indexSelectOut, isfinite, reshape, toDtype } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { notInfinite } from "./missing.ts";
-import { type Ids, type Source, source, type SourceParts, thatGathers } from "./source.ts";
+import {
+  type Batch,
+  batchOf,
+  finishedBy,
+  finishesNothing,
+  finishesRows,
+  gathersRows,
+  type Ids,
+  plainPart,
+  type Source,
+  source,
+  type SourceParts,
+  thatGathers,
+} from "./source.ts";
+import type { Field } from "./reader.ts";
 
 /** Samples held in memory: one tensor a field. */
 export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
@@ -38,16 +52,46 @@ export function memorySource({ input, target, rows, windows, ...parts }: InMemor
       if (windows) {
         return { input: gather(input, own, windows.inputs), target: gather(target, own, windows.targets) };
       }
-      const index = indexTensor(own);
-      if (into === undefined) {
-        return { input: indexSelect(input, 0, index), target: indexSelect(target, 0, index) };
-      }
-      indexSelectOut(input, 0, index, into.input);
-      indexSelectOut(target, 0, index, into.target);
-      return into;
+      return rowsOf({ input, target }, own, into);
     },
   });
   return windows ? made : thatGathers(made);
+}
+
+function rowsOf({ input, target, unscaled }: Batch, ids: Ids, into?: Batch): Batch {
+  const index = indexTensor(ids), of = (t: Tensor) => indexSelect(t, 0, index);
+  if (into === undefined) {
+    return { input: of(input), target: of(target), ...(unscaled && { unscaled: of(unscaled) }) };
+  }
+  indexSelectOut(input, 0, index, into.input);
+  indexSelectOut(target, 0, index, into.target);
+  if (unscaled) indexSelectOut(unscaled, 0, index, into.unscaled!);
+  return into;
+}
+
+/** Finished rows may take so many bytes more. */
+const FINISHED_BYTES = 16 << 20;
+
+/** All rows of a small source are finished once, when the first are asked for; null of another. */
+export function finishedOnce(source: Source): { readonly source: Source; close(): void } | null {
+  const bytesIn = ({ shape, dtype }: Field) => shape.reduce((all, size) => all * size, dtypeBytes(dtype));
+  const bytes = source.length * (bytesIn(source.input) + 2 * bytesIn(source.target));
+  const idle = finishesNothing(source) || !finishesRows(source) || !gathersRows(source);
+  if (idle || bytes > FINISHED_BYTES) return null;
+  let all: Batch | null = null;
+  const close = () => {
+    Object.values(all ?? {}).forEach((t: Tensor) => t.free());
+    all = null;
+  };
+  const raw: Source["raw"] = ({ ids }, into) =>
+    scope(() => {
+      if (all === null) {
+        all = batchOf(source, plainPart(Int32Array.from({ length: source.length }, (_, i) => i)));
+        Object.values(all).forEach(keep);
+      }
+      return rowsOf(all, ids, into);
+    });
+  return { source: finishedBy(source, raw), close };
 }
 
 function gather(values: Tensor, own: Ids, offsets: readonly number[]): Tensor {

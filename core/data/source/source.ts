@@ -226,6 +226,13 @@ export function thatGathers(source: Source): Source {
   return source;
 }
 
+/** The same source, whose `raw` gives rows that are finished. */
+export function finishedBy(source: Source, raw: Source["raw"]): Source {
+  const finish = (rows: Batch) => rows;
+  idle.add(finish);
+  return thatGathers({ ...source, raw, finish });
+}
+
 /** Makes a source; a batch of one sample decides the fields' shapes and types. */
 export function source(parts: SourceParts): Source {
   const { task, outputs, targetless, fields, description, columns, history, ...known } = parts;

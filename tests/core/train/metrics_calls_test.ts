@@ -1,4 +1,5 @@
-// What metrics cost a step, counted in operations: on a GPU each is a kernel to launch, and an mlp's step has few.
+// What metrics cost a step, counted in operations: on a GPU each is a kernel to launch, and an mlp's step has few. The host sums
+// small batches of numbers, and losses, by itself.
 import { assert, assertEquals } from "@std/assert";
 import { memorySource } from "../../../core/data/source/memory.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
@@ -24,14 +25,14 @@ const TASKS = {
     model: shown(7, 1),
     input: randn([ROWS, 7]),
     target: randn([ROWS, 1]),
-    most: 3.6,
+    most: 0,
   },
-  "five numbers": {
+  "many numbers": {
     task: "regression",
-    outputs: 5,
-    model: shown(7, 5),
+    outputs: 65,
+    model: shown(7, 65),
     input: randn([ROWS, 7]),
-    target: randn([ROWS, 5]),
+    target: randn([ROWS, 65]),
     most: 3.6,
   },
   "a class": {
@@ -48,7 +49,7 @@ const TASKS = {
     model: gpt({ vocabulary: 17, context: 8, layers: 1, heads: 1, embed: 8 }),
     input: randint(0, 17, [ROWS, 8], "i64"),
     target: randint(0, 17, [ROWS, 8], "i64"),
-    most: 1.2,
+    most: 0,
   },
 } as const;
 
@@ -78,7 +79,7 @@ for (const [name, { task, outputs, model, input, target, most }] of Object.entri
     const each = (withThem.length - without.length) / STEPS;
     const reads = (ops: readonly string[]) => ops.filter((op) => op === "item").length;
     console.log(`${name}: ${without.length / STEPS} operations a step, ${each} more with metrics`);
-    assert(each > 0 && each <= most, `${each}`);
+    assert(most === 0 ? each === 0 : each > 0 && each <= most, `${each}`);
     assertEquals(reads(withThem), reads(without));
     assertEquals(running.result().items, 2 * STEPS * ROWS);
   });
