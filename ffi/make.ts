@@ -168,6 +168,13 @@ export function numberIn(t: Tensor): number | null {
   return outF32[0];
 }
 
+/** Copies f32 numbers that stay, dense, on the host, without an op; false of others, or of more than there is room for. */
+export function copyNumbers(to: Float32Array<ArrayBuffer>, { host }: Tensor): boolean {
+  if (tape.recorder !== null || host?.dtype !== "f32" || host.bytes > to.byteLength) return false;
+  native.copyToBuffer(to, host.at, host.bytes);
+  return true;
+}
+
 /** A window on the tensor's own memory, without a copy. Valid only while the tensor lives; contiguous CPU only. */
 export function borrowBytes(t: Tensor): Uint8Array<ArrayBuffer> {
   if (!t.contiguous || t.device !== "cpu") throw new Error(`internal: borrowBytes of ${describe(t)}.`);

@@ -161,7 +161,7 @@ export function unscaling(scale: Normalisation): Unscaling {
           { length: many * count },
           (_, i) => (isValue(Math.floor(i / count)) ? value : other)(i % count),
         );
-        const shape = [many, count, ...Array<number>(sides).fill(1)];
+        const shape = [...(many === 1 ? [] : [many]), count, ...Array<number>(sides).fill(1)];
         return keep(tensor(numbers, shape, { dtype: opmathType(dtype), device }));
       };
       const { mean, std } = scale;
@@ -180,6 +180,7 @@ export function unscaling(scale: Normalisation): Unscaling {
       const [rows, all = 1, ...rest] = values.shape, each = all / (parts?.length ?? 1);
       if (each % count !== 0 || parts && each !== count) throw unlike(scale, each);
       const many = all / count, [factor, summand] = on(values, many, rest.length, parts);
+      if (many === 1) return add(mul(values, factor), summand);
       const wide = reshape(values, [rows, many, count, ...rest]);
       return reshape(add(mul(wide, factor), summand), values.shape);
     });
