@@ -18,7 +18,9 @@ export function nearest(name: string, known: readonly string[]): string | null {
   let best: string | null = null;
   let least = Math.max(1, Math.floor(wanted.length / 3)) + 1;
   for (const candidate of known) {
-    const other = plain(candidate), far = distance(wanted, other);
+    const other = plain(candidate);
+    if (Math.abs(wanted.length - other.length) >= least) continue; // at least as many letters differ
+    const far = distance(wanted, other);
     if (far === Math.max(wanted.length, other.length)) continue; // nothing of the one is in the other
     if (far < least) [best, least] = [candidate, far];
   }
