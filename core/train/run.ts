@@ -4,6 +4,7 @@ import { EXIT, messageOf, UserError } from "../base/errors.ts";
 import { loadDataReader } from "../data/open/open.ts";
 import { slotsNote } from "../ranks/job/layout.ts";
 import { writeRun } from "../ranks/launch/rank.ts";
+import { endThreadAhead, startThreadAhead } from "../run/writer/track.ts";
 import { originsOf, type Resolved } from "../settings/resolve.ts";
 import { changesSince, refuseLayout, refuseMissingData } from "./checks.ts";
 import { keepChoice } from "./compiled_choice.ts";
@@ -47,6 +48,7 @@ export async function trainInProcess(request: TrainRequest, settings: Resolved):
     leaveSoon();
     throw error;
   } finally {
+    endThreadAhead();
     if (!isOwn(request)) giveSignalsBack();
   }
 }
@@ -70,7 +72,10 @@ async function trainAlone(
   refuseMissingData(resolved);
   // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
   if (config.training.device !== "auto") refuseOtherLayout(resolved, request.where, config.training.device);
-  const opened = await openDeviceBeside(config, () => loadDataReader(config.data));
+  const opened = await openDeviceBeside(config, async () => {
+    await loadDataReader(config.data);
+    startThreadAhead();
+  });
   return await trainOn(
     request,
     resolved,

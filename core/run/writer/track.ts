@@ -126,8 +126,26 @@ export function openRankTrack(system: SystemSetup, warn: (message: string) => vo
   };
 }
 
+/** A thread that waits for its setup. */
+let waiting: Worker | null = null;
+
+const newThread = () =>
+  new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "track" });
+
+/** The first log that is opened gets this thread. Its start takes 30 ms, which a run has while libtorch is loaded. */
+export function startThreadAhead(): void {
+  waiting ??= newThread();
+}
+
+/** Ends it where no log was opened. */
+export function endThreadAhead(): void {
+  waiting?.terminate();
+  waiting = null;
+}
+
 function startThread(setup: ThreadSetup, { warn, mirror }: Pick<EventLogOptions, "warn" | "mirror">) {
-  const worker = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "track" });
+  const worker = waiting ?? newThread();
+  waiting = null;
   const ended = Promise.withResolvers<boolean>();
   worker.onmessage = ({ data: message }: MessageEvent<ThreadMessage>) => {
     if ("warning" in message) warn(message.warning);
