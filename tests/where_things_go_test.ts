@@ -133,9 +133,9 @@ export const madeUp: OptimizerKind = {
   ],
   "a kind of data": [
     {
-      path: "core/data/formats/NAME/NAME.ts",
+      path: "core/data/formats/NAME/format.ts",
       text: `import { fromColumns } from "../../tables/columns.ts";
-import type { Format, TableFile } from "../../format.ts";
+import type { DataReader, Format, TableFile } from "../../format.ts";
 const table = <R>(path: string, use: (table: TableFile) => R): R => {
   const rows = Deno.readTextFileSync(path).trim().split("\\n").map((line) => line.split("!").map(Number));
   const columns = rows[0].map((_, i) => ({
@@ -146,11 +146,15 @@ const table = <R>(path: string, use: (table: TableFile) => R): R => {
   }));
   return use({ path, kind: "made-up table", noun: "column", columns });
 };
+const reader: DataReader = {
+  open: (request) => table(request.data.data_path, (columns) => fromColumns(columns, request)),
+  table,
+};
 export const madeUp: Format = {
   endings: [".made-up"],
   path: "the file to read",
-  open: (request) => table(request.data.data_path, (columns) => fromColumns(columns, request)),
-  table,
+  isTable: true,
+  load: () => Promise.resolve(reader),
 };
 `,
     },
@@ -158,7 +162,7 @@ export const madeUp: Format = {
       path: "core/parts.ts",
       after: "  formats: {\n",
       text:
-        `    madeUp: { kinds: { "made-up": "numbers between exclamation marks" }, load: () => import("./data/formats/made_up/made_up.ts").then(({ madeUp }) => ({ "made-up": madeUp })) },\n`,
+        `    madeUp: { kinds: { "made-up": "numbers between exclamation marks" }, load: () => import("./data/formats/made_up/format.ts").then(({ madeUp }) => ({ "made-up": madeUp })) },\n`,
     },
   ],
   "a command": [

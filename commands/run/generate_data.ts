@@ -6,7 +6,7 @@ import { didYouMean } from "../../core/base/suggest.ts";
 import { defaultConfig } from "../../core/settings/settings.ts";
 import { flagOrigin, fromText } from "../../core/settings/values.ts";
 import type { Generator, Made } from "../../core/data/format.ts";
-import { FORMATS } from "../../core/data/open/formats.ts";
+import { loadAllReaders } from "../../core/data/open/readers.ts";
 import { bytesOf, gaussianFields, packMade } from "../../core/data/synthetic/generate.ts";
 import { openProgress } from "../../core/base/progress.ts";
 import type { Report } from "../../core/data/shards/write.ts";
@@ -30,7 +30,7 @@ const FIELDS = {
 /** The options that each type takes beside the common ones, and how it is made. */
 const GENERATORS: Readonly<Record<string, Generator>> = {
   ...Object.fromEntries(
-    Object.entries(FORMATS).flatMap(([kind, { generator }]) => generator ? [[kind, generator]] : []),
+    (await loadAllReaders()).flatMap(([kind, { generator }]) => generator ? [[kind, generator]] : []),
   ),
   synthetic: {
     options: FIELDS,

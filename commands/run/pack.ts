@@ -2,8 +2,9 @@
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
-import { dataKindOf, FORMATS, hasColumns } from "../../core/data/open/formats.ts";
+import { dataKindOf, hasColumns } from "../../core/data/open/formats.ts";
 import { asStored, loadDataReader, openData } from "../../core/data/open/open.ts";
+import { readerOf } from "../../core/data/open/readers.ts";
 import { encodedImages, packingOf } from "../../core/data/shards/samples.ts";
 import { openProgress, type Progress } from "../../core/base/progress.ts";
 import { type Report, type Who, writeEncoded, writeShards } from "../../core/data/shards/write.ts";
@@ -234,7 +235,7 @@ export function withColumns<R>(
         "pack the samples into a folder (hpctrain pack DATA FOLDER --sel ...).",
     );
   }
-  return FORMATS[dataKindOf(data)].table!(data.data_path, (table) => {
+  return readerOf(dataKindOf(data)).table!(data.data_path, (table) => {
     const { columns } = table;
     const { features, targets } = chooseColumns(table, data);
     const all = [...new Set([...features, ...targets])]; // a forecast has some in both

@@ -9,7 +9,8 @@ import {
   formatPlural,
   formatRate,
 } from "../../core/base/format.ts";
-import { corpusFiles, isNamedAsText, isProse } from "../../core/data/text/corpus.ts";
+import { corpusFiles, isNamedAsText } from "../../core/data/text/corpus.ts";
+import { isProse } from "../../core/data/text/prose.ts";
 import { packText } from "../../core/data/text/pack.ts";
 import { openTextProgress } from "../../core/base/progress.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";

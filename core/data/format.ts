@@ -1,4 +1,5 @@
-// Every reader of data goes by the Formats in formats.ts, one for each kind of data.
+// Every reader of data goes by the Formats in formats.ts, one for each kind of data. A start needs to know all kinds, and
+// to read one: what a kind is known by is apart from the modules that read it.
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import type { Setting } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
@@ -98,6 +99,7 @@ export interface Generator {
   ): Made;
 }
 
+/** A kind is known by it. Its file imports little, since every start loads it. */
 export interface Format {
   readonly endings: readonly string[];
   /** True takes a file for this kind by what it holds, whatever its ending says. */
@@ -106,7 +108,7 @@ export interface Format {
   readonly onServer?: string;
   /** `auto` detects the kind by its folder; messages say what such a folder has. */
   readonly folder?: { readonly has: string; readonly detect: (path: string) => boolean };
-  /** Messages show what `data.data_path` names; null refuses a path, "" allows none. */
+  /** Messages show what `data.data_path` names; null refuses a path, "" allows none, where its reader has `made`. */
   readonly path: string | null;
   /** `data.data_path` may be a glob or a list of files, which are joined. */
   readonly many?: boolean;
@@ -115,8 +117,17 @@ export interface Format {
   readonly namesTargets?: boolean;
   /** Such data can only be predicted from: it has nothing that says what the answers should be. */
   lacksTargets?(path: string): boolean;
-  /** It loads the reader's modules into this thread, and must end before `open`. */
-  reader?(data: Pick<Config["data"], "data_path" | "external_files">): Promise<unknown>;
+  /** It has named columns: its reader has `table`. */
+  readonly isTable?: boolean;
+  /** `inspect` shows these files although training reads their folder. */
+  readonly previews?: RegExp;
+  /** It imports the modules that read it. */
+  load(): Promise<DataReader>;
+}
+
+export interface DataReader {
+  /** It loads what these files need into this thread, and must end before `open`. */
+  prepare?(data: Pick<Config["data"], "data_path" | "external_files">): Promise<unknown>;
   open(request: DataRequest): Sources;
   /** `inspect` shows the columns, and `pack` writes them as npz. */
   table?<R>(path: string, use: (table: TableFile) => R): R;
@@ -125,6 +136,4 @@ export interface Format {
   /** Without a path its samples are made: into a folder before training, or on demand. */
   made?(request: DataRequest): Made;
   readonly generator?: Generator;
-  /** `inspect` shows these files although training reads their folder. */
-  readonly previews?: RegExp;
 }

@@ -10,7 +10,7 @@ import { resolve } from "../../deps/path.ts";
 import { asWritten, fromData, isTyped } from "../settings/values.ts";
 import { isExported } from "../models/exported/model.ts";
 import type { Model } from "../models/model.ts";
-import { isMade } from "../data/open/open.ts";
+import { isMade } from "../data/open/formats.ts";
 import { optimizersThat, traitsOf } from "./optimizers.ts";
 import { settingsOf } from "../settings/sections/optimizer.ts";
 import { checkedDuration } from "../settings/setting.ts";

@@ -9,14 +9,13 @@ import {
   unevenLists,
 } from "../../core/data/tables/pages.ts";
 import type { Rows } from "../../core/data/arrays/rows.ts";
-import type { DataRequest, Format, Sources, TableFile } from "../../core/data/format.ts";
+import type { DataReader, DataRequest, Sources, TableFile } from "../../core/data/format.ts";
 import { markOf, withFiles } from "../../core/data/arrays/files.ts";
 import { Damaged, refuseDamaged } from "../../core/data/codecs/bytes.ts";
 import { arrowTexts, type ListSizes, listSizes, numbersAt, pageOf } from "./buffers.ts";
+import { ENDINGS } from "./format.ts";
 import { type ArrowColumn, type ArrowFile, readArrow } from "./file.ts";
-import { filesIn, holds } from "../../core/data/arrays/paths.ts";
-
-export const ENDINGS = [".arrow", ".feather", ".ipc", ".arrows"];
+import { filesIn } from "../../core/data/arrays/paths.ts";
 
 const withFilesOf = <R>(path: string, use: (files: readonly PagedFile[]) => R): R =>
   withFiles((open) => use(pathsOf(path).map((name) => pagedFile(readArrow(open(name))))));
@@ -127,11 +126,4 @@ function rowsOf(
   return parts.length === 1 ? parts[0] : { layout: "parts", starts, parts };
 }
 
-export const arrow: Format = {
-  endings: ENDINGS,
-  folder: { has: ".arrow or .feather files", detect: (path) => holds(path, ENDINGS) },
-  path: "the file, folder or files to read",
-  many: true,
-  open: openArrow,
-  table: withArrow,
-};
+export const arrow: DataReader = { open: openArrow, table: withArrow };

@@ -6,7 +6,7 @@ import { fromColumns } from "../../core/data/tables/columns.ts";
 import type { FileRows } from "../../core/data/arrays/rows.ts";
 import { product } from "../../core/data/arrays/numbers.ts";
 import { toColumn } from "../../core/data/arrays/variables.ts";
-import type { DataRequest, Format, Sources, TableFile } from "../../core/data/format.ts";
+import type { DataReader, DataRequest, Sources, TableFile } from "../../core/data/format.ts";
 import { markOf, readAllRows, withFiles } from "../../core/data/arrays/files.ts";
 import { UserError } from "../../core/base/errors.ts";
 
@@ -243,12 +243,7 @@ function textColumn(file: FileBytes, name: string, rows: number, { begin, row, s
   };
 }
 
-export const fits: Format = {
-  endings: [".fits", ".fit", ".fts"],
-  path: "the file to read",
-  open: openFits,
-  table: withFits,
-};
+export const fits: DataReader = { open: openFits, table: withFits };
 
 type Cards = ReadonlyMap<string, string | number | boolean>;
 

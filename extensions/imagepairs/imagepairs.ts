@@ -1,11 +1,9 @@
 // Folders of images and, beside them, of label images: the class of each pixel as a grey value or a place in a
 // palette. An image and its label have the same name.
-import { isFolder } from "../../core/base/files.ts";
 import { join, relative } from "../../deps/path.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
-import type { DataRequest, Format, Sources } from "../../core/data/format.ts";
-import { holds } from "../../core/data/arrays/paths.ts";
+import type { DataReader, DataRequest, Sources } from "../../core/data/format.ts";
 import { divide, someOf, unusedNote } from "../../core/data/source/order.ts";
 import { BadSample } from "../../core/data/arrays/rows.ts";
 import { type Source, threadedSource } from "../../core/data/source/source.ts";
@@ -21,57 +19,24 @@ import {
   pairImages,
   readFile,
 } from "../../core/data/images/listing.ts";
+import {
+  type Folders,
+  foldersIn,
+  IMAGES,
+  LABELS,
+  type Names,
+  partIn,
+  TEST,
+  TRAIN,
+  USUAL,
+  VAL,
+} from "./format.ts";
 import { openLabels, type PairsSpec } from "./reader.ts";
 import { loadReader, openReader } from "../../core/data/source/reader.ts";
 import { openSamples, type Preview, type SampleAt } from "../../core/data/preview/preview.ts";
 import { colourOfClass, type Raster, rowMajorStrides } from "../../core/data/preview/picture.ts";
 
 const PAIRS_READER: string = new URL("./reader.ts", import.meta.url).href;
-
-/** The first name that exists counts. */
-const IMAGES = ["images", "imgs", "image", "img", "JPEGImages"];
-const LABELS = ["labels", "masks", "label", "mask", "annotations", "SegmentationClass", "gt"];
-const TRAIN = ["train", "training"], VAL = ["val", "valid", "validation"], TEST = ["test", "testing"];
-
-interface Folders {
-  readonly images: string;
-  readonly labels: string;
-}
-
-/** Folders of images and of labels may have any of these names. */
-interface Names {
-  readonly images: readonly string[];
-  readonly labels: readonly string[];
-}
-
-const USUAL: Names = { images: IMAGES, labels: LABELS };
-
-const firstOf = (root: string, names: readonly string[]): string | null => {
-  const name = names.find((name) => isFolder(join(root, name)));
-  return name === undefined ? null : join(root, name);
-};
-
-function foldersIn(root: string, of: Names): Folders | null {
-  const images = firstOf(root, of.images), labels = firstOf(root, of.labels);
-  return images !== null && labels !== null ? { images, labels } : null;
-}
-
-/** A part is a folder above images and labels, or a folder in each. */
-function partIn(root: string, names: readonly string[], of = USUAL): Folders | null {
-  const above = firstOf(root, names), whole = foldersIn(root, of);
-  const inside = above === null ? null : foldersIn(above, of);
-  if (inside || !whole) return inside;
-  const images = firstOf(whole.images, names), labels = firstOf(whole.labels, names);
-  return images !== null && labels !== null ? { images, labels } : null;
-}
-
-/** TIFF pairs folders by itself. */
-const TIFF_ENDINGS = [".tif", ".tiff", ".gtiff", ".geotiff"];
-
-function looksLikePairs(path: string): boolean {
-  const folders = isFolder(path) ? partIn(path, TRAIN) ?? foldersIn(path, USUAL) : null;
-  return folders !== null && !holds(folders.images, TIFF_ENDINGS);
-}
 
 /** The images to train with; `divided` where other parts have folders of their own. */
 function trainingFolders(path: string, of = USUAL): { divided: boolean; folders: Folders } {
@@ -261,11 +226,8 @@ function source(
   });
 }
 
-export const imagepairs: Format = {
-  endings: [],
-  folder: { has: "folders images and labels", detect: looksLikePairs },
-  path: "the folder with images and labels",
-  reader: async () => {
+export const imagepairs: DataReader = {
+  prepare: async () => {
     await import("./reader.ts"); // named here, so that it is in the executable
     await loadReader({ module: PAIRS_READER });
   },

@@ -9,13 +9,12 @@ import { toColumn } from "../../core/data/arrays/variables.ts";
 import type { Variable } from "../../core/data/arrays/table.ts";
 import { markOf, withFiles } from "../../core/data/arrays/files.ts";
 import { checkFreeMemory } from "../../core/base/memory.ts";
-import { filesIn, filesText, holds } from "../../core/data/arrays/paths.ts";
-import { type Content, variablesFormat, withAuxiliary } from "../../core/data/tables/gridded.ts";
+import { filesIn, filesText } from "../../core/data/arrays/paths.ts";
+import { type Content, variablesReader, withAuxiliary } from "../../core/data/tables/gridded.ts";
 import { readTiff, type TiffRows, tiffRows } from "./blocks.ts";
 import { DESCRIPTION, GEO, readPages, tagText, type TiffPage } from "./directory.ts";
+import { ENDINGS } from "./format.ts";
 import { aboutBands, type GeoTransform, geoTransformOf, held, placeVariables } from "./geography.ts";
-
-export const ENDINGS = [".tif", ".tiff", ".gtiff", ".geotiff"];
 
 interface TiffFile {
   readonly path: string;
@@ -23,11 +22,7 @@ interface TiffFile {
   readonly place: GeoTransform | null;
 }
 
-export const tiff = variablesFormat({
-  endings: ENDINGS,
-  folder: { has: ".tif files", detect: (path) => holds(path, ENDINGS) },
-  path: "the file, folder or files to read",
-}, withTiff);
+export const tiff = variablesReader(withTiff);
 
 export function withTiff<R>(path: string, use: (content: Content) => R, along = ""): R {
   const files = filesIn(path, ENDINGS) ?? (along === BY_FILE ? [path] : null);

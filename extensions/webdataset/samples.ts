@@ -6,8 +6,7 @@ import { markOf, withFiles } from "../../core/data/arrays/files.ts";
 import { filesIn } from "../../core/data/arrays/paths.ts";
 import type { FileBytes } from "../../core/base/file_bytes.ts";
 import { partOf } from "../../core/data/arrays/numbers.ts";
-
-export const ENDINGS = [".tar"];
+import { ENDINGS } from "./format.ts";
 
 /** Where the members of one ending lie, sample by sample; shared memory. */
 export interface Members {

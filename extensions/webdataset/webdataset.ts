@@ -1,10 +1,9 @@
 import { fromColumns } from "../../core/data/tables/columns.ts";
-import type { Format } from "../../core/data/format.ts";
-import { holds } from "../../core/data/arrays/paths.ts";
+import type { DataReader } from "../../core/data/format.ts";
 import { loadReader } from "../../core/data/source/reader.ts";
 import { IMAGE_MEMBER, memberColumns } from "./columns.ts";
 import { openImages } from "./images.ts";
-import { ENDINGS, readSamples, type TarSamples } from "./samples.ts";
+import { readSamples, type TarSamples } from "./samples.ts";
 import { TAR_IMAGES_READER } from "./reader.ts";
 
 const tableOf = (samples: TarSamples) => ({
@@ -20,12 +19,8 @@ const imageIn = ({ members }: TarSamples, features: readonly string[]): string |
     IMAGE_MEMBER.test(ending) && (features.length === 0 || features.includes(ending))
   );
 
-export const webdataset: Format = {
-  endings: ENDINGS,
-  folder: { has: ".tar files of WebDataset", detect: (path) => holds(path, ENDINGS) },
-  path: "the shard, folder or shards to read",
-  many: true,
-  reader: () => loadReader({ module: TAR_IMAGES_READER }),
+export const webdataset: DataReader = {
+  prepare: () => loadReader({ module: TAR_IMAGES_READER }),
   open(request) {
     const samples = readSamples(request.data.data_path), table = tableOf(samples);
     const image = imageIn(samples, request.data.features);

@@ -17,8 +17,12 @@ export const FORMATS: Readonly<Record<DataKind, Format>> = Object.assign(
   ...await Promise.all(Object.values(FILES).map(({ load }) => load())),
 );
 
+/** Its samples are made where no path names them. */
+export const isMade = (kind: string): boolean =>
+  Object.hasOwn(FORMATS, kind) && FORMATS[kind as DataKind].path === "";
+
 export const hasColumns = (data: Config["data"]): boolean =>
-  data.code === "" && formatOf(data).table !== undefined;
+  data.code === "" && formatOf(data).isTable === true;
 
 export const hasTargets = (data: Config["data"]): boolean =>
   hasColumns(data) || (data.code === "" && formatOf(data).namesTargets === true);
@@ -29,8 +33,9 @@ export const lacksTargets = (data: Config["data"]): boolean =>
 export const dataKindOf = ({ type, data_path }: Pick<Config["data"], "type" | "data_path">): DataKind =>
   type === "auto" ? detect(data_path) : type;
 
-export function formatOf(data: Pick<Config["data"], "type" | "data_path">): Format {
-  const kind = dataKindOf(data);
+const formatOf = (data: Config["data"]): Format => formatNamed(dataKindOf(data));
+
+export function formatNamed(kind: DataKind): Format {
   if (Object.hasOwn(FORMATS, kind)) return FORMATS[kind];
   throw new UserError(
     "usage",

@@ -10,7 +10,8 @@ import type { DataKind } from "../../settings/formats.ts";
 import { parseDuration } from "../../settings/setting.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Made } from "../format.ts";
-import { FORMATS } from "./formats.ts";
+import { isMade } from "./formats.ts";
+import { loadReader } from "./readers.ts";
 import { looksPacked } from "../shards/index.ts";
 import { INDEX } from "../shards/schema.ts";
 import { openProgress } from "../../base/progress.ts";
@@ -44,9 +45,8 @@ export async function generateMissing(
   } = {},
 ): Promise<Ready> {
   const { data, output, distributed } = config;
-  const { made: make } = FORMATS[data.type as DataKind] ?? {};
-  const made = data.data_path === "" ? make?.(config) : undefined;
-  if (!made) return { config, notes: [] };
+  if (data.data_path !== "" || !isMade(data.type)) return { config, notes: [] };
+  const made = (await loadReader(data.type as DataKind)).made!(config);
   const out = folderOf(made, output.save_dir);
   const bytes = bytesOf(made), amount = `${formatPlural(samplesOf(made), "sample")} (${formatBytes(bytes)})`;
   // Data that was begun fitted then, and takes a part of what is no longer free.

@@ -6,7 +6,8 @@ import { UserError } from "../../base/errors.ts";
 import { patchesOf } from "../../models/patches.ts";
 import { isCode, isExported, userFile } from "../../models/user/file.ts";
 import type { DataRequest, Sources } from "../format.ts";
-import { checkPath, dataKindOf, formatOf, FORMATS, hasColumns } from "./formats.ts";
+import { checkPath, dataKindOf, formatNamed, FORMATS, hasColumns, isMade } from "./formats.ts";
+import { loadReader, readerOf } from "./readers.ts";
 import { stage } from "./stage.ts";
 import { isUrl } from "../arrays/paths.ts";
 import { BY_FILE } from "../arrays/joined.ts";
@@ -123,10 +124,6 @@ const isOfFiles = ({ data, training }: DataRequest, { packedFrom }: Source): boo
   training.learns === true && data.data_path !== "" && data.code === "" &&
   !isMadeUp(dataKindOf(data)) && !isMadeUp(packedFrom ?? "");
 
-/** Its samples are made where no path names them. */
-export const isMade = (kind: string): boolean =>
-  Object.hasOwn(FORMATS, kind) && FORMATS[kind as DataKind].made !== undefined;
-
 const isMadeUp = (kind: string): boolean =>
   isMade(kind) || Object.hasOwn(FORMATS, kind) && FORMATS[kind as DataKind].path === null;
 
@@ -191,18 +188,18 @@ function validationOf(
 /** It must end before the data is opened. */
 export async function loadDataReader(data: Config["data"]): Promise<void> {
   if (data.code !== "") return;
-  await formatOf(data).reader?.(data);
-  for (const [, path] of ownPaths(data)) {
-    const own = { ...data, data_path: path };
-    await formatOf(own).reader?.(own);
+  for (const data_path of [data.data_path, ...ownPaths(data).map(([, path]) => path)]) {
+    const own = { ...data, data_path };
+    const { prepare } = await loadReader(dataKindOf(own));
+    await prepare?.(own);
   }
 }
 
 function openSources(request: DataRequest): Sources {
   const { data, training } = request;
   if (data.code !== "") return userData(userFile(data.code), data, training.seed, training.withoutTargets);
-  const format = formatOf(data);
-  checkPath(dataKindOf(data), format, data.data_path);
+  const kind = dataKindOf(data), format = formatNamed(kind);
+  checkPath(kind, format, data.data_path);
   const { sample_dim, sel } = data, alongFiles = format.many && sample_dim === BY_FILE;
   const [asks, it] = format.selects
     ? []
@@ -217,8 +214,8 @@ function openSources(request: DataRequest): Sources {
     const some = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].selects).join(", ");
     throw new UserError(
       "usage",
-      `${asks}, and ${dataKindOf(data)} data has none: ${some} have. Leave ${it} out.`,
+      `${asks}, and ${kind} data has none: ${some} have. Leave ${it} out.`,
     );
   }
-  return format.open(request);
+  return readerOf(kind).open(request);
 }

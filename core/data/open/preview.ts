@@ -3,6 +3,7 @@ import { UserError } from "../../base/errors.ts";
 import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
 import type { TableFile } from "../format.ts";
 import { detect, FORMATS } from "./formats.ts";
+import { loadAllReaders } from "./readers.ts";
 import { filesNamed, isUrl } from "../arrays/paths.ts";
 import { BadSample, type Rows, rulesOf } from "../arrays/rows.ts";
 import { dimensionsOf } from "../preview/dimensions.ts";
@@ -23,9 +24,9 @@ export async function withPreview<R>(
 ): Promise<R> {
   try {
     const kind = type === "auto" ? fileShown(path) ?? detect(path) : type as DataKind;
-    const { reader, table, preview } = FORMATS[kind] ?? {};
-    if (!table && !preview) throw unseen(kind);
-    await reader?.({ data_path: path, external_files: false });
+    const { prepare, table, preview } = await FORMATS[kind]?.load() ?? {};
+    if (!table && !preview) throw await unseen(kind);
+    await prepare?.({ data_path: path, external_files: false });
     return preview ? preview(path, use) : table!(path, (found) => use(tablePreview(found)));
   } catch (error) {
     if (!(error instanceof BadSample)) throw error;
@@ -36,8 +37,9 @@ export async function withPreview<R>(
 const fileShown = (path: string): DataKind | undefined =>
   DATA_KIND_NAMES.find((kind) => FORMATS[kind].previews?.test(path));
 
-function unseen(kind: string): UserError {
-  const kinds = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].table || FORMATS[kind].preview);
+async function unseen(kind: string): Promise<UserError> {
+  const readers = await loadAllReaders();
+  const kinds = readers.filter(([, { table, preview }]) => table || preview).map(([kind]) => kind);
   return new UserError(
     "usage",
     `hpctrain inspect can't look into data of the type "${kind}".${didYouMean(kind, kinds)} ` +

@@ -1,6 +1,6 @@
 // Variables on named dimensions become samples: maps, or the points of a grid.
 import { gridOf, type GridVariable } from "../arrays/grid.ts";
-import type { DataRequest, Format, Sources, TableFile } from "../format.ts";
+import type { DataReader, DataRequest, Sources, TableFile } from "../format.ts";
 import { joinFiles, noDimension } from "../arrays/joined.ts";
 import { selected } from "../arrays/select.ts";
 import type { Source } from "../source/source.ts";
@@ -85,13 +85,8 @@ function described(variables: readonly Variable[]): Set<string> {
 type WithContent = <R>(path: string, use: (content: Content) => R, along?: string) => R;
 
 /** A format of variables says how it opens them; the samples' dimension is named where the user names it. */
-export const variablesFormat = (
-  format: Omit<Format, "open" | "table" | "many" | "selects">,
-  withContent: WithContent,
-): Format => ({
-  ...format,
-  many: true,
-  selects: true,
+export const variablesReader = (withContent: WithContent, prepare?: DataReader["prepare"]): DataReader => ({
+  prepare,
   open(request) {
     const { data_path, sample_dim } = request.data;
     const again: Again = (use) => withContent(data_path, use, sample_dim);

@@ -18,7 +18,7 @@ import { settings } from "../../../tests/core/data/tables/help.ts";
 import { assertSentence, sentenceNamed } from "../../../tests/sentences.ts";
 
 useLibtorch();
-await imagepairs.reader!({ data_path: "", external_files: false });
+await imagepairs.prepare!({ data_path: "", external_files: false });
 
 /** The red of each pixel is 40 times its class, so that image and label can be compared. */
 const MAKE = `

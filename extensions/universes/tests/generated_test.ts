@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "
 import { join } from "paths";
 import type { Config } from "../../../core/settings/settings.ts";
 import { openData, type Opened } from "../../../core/data/open/open.ts";
+import { loadAllReaders } from "../../../core/data/open/readers.ts";
 import { generateMissing } from "../../../core/data/open/generated.ts";
 import { batchOf, plainPart } from "../../../core/data/source/source.ts";
 import { UserError } from "../../../core/base/errors.ts";
@@ -15,6 +16,7 @@ import { contents } from "../../../tests/core/data/shards/make.ts";
 import { sentenceNamed } from "../../../tests/sentences.ts";
 
 const libtorch = useLibtorch();
+await loadAllReaders();
 
 function config(folder: string, data: Partial<Config["data"]> = {}): Config {
   const made = settings({

@@ -5,7 +5,7 @@ import { formatPlural } from "../../../base/format.ts";
 import { firstTwice } from "../../tables/choose.ts";
 import type { Column } from "../../arrays/table.ts";
 import { fromColumns } from "../../tables/columns.ts";
-import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
+import type { DataReader, DataRequest, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../arrays/files.ts";
 import { WHOLE_FLOATS } from "../../arrays/numbers.ts";
 import { checkFreeMemory } from "../../../base/memory.ts";
@@ -342,9 +342,4 @@ function ragged(path: string, line: number, found: number, expected: number): Us
   );
 }
 
-export const csv: Format = {
-  endings: [".csv", ".tsv", ".txt"],
-  path: "the file or folder to read",
-  open: openCsv,
-  table: withTable,
-};
+export const csv: DataReader = { open: openCsv, table: withTable };

@@ -3,13 +3,12 @@ import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
 import { BadSample } from "../../arrays/rows.ts";
 import { loadReader, openReader } from "../../source/reader.ts";
-import { join, relative } from "../../../../deps/path.ts";
+import { relative } from "../../../../deps/path.ts";
 import { formatPlural } from "../../../base/format.ts";
-import type { DataRequest, Format, Sources } from "../../format.ts";
+import type { DataReader, DataRequest, Sources } from "../../format.ts";
+import { halvesOf } from "./format.ts";
 import {
   byCodePoint,
-  foldersIn,
-  IMAGE_FILE,
   imageCount,
   imagePath,
   IMAGES_READER,
@@ -25,10 +24,6 @@ import { hasRoom } from "../../../models/user/file.ts";
 import { divide, heldOut, someOf } from "../../source/order.ts";
 import { type Source, threadedSource } from "../../source/source.ts";
 import { openSamples, type Preview, sampleImages } from "../../preview/preview.ts";
-
-/** The first name that exists counts. */
-const TRAIN = ["train", "training"];
-const VAL = ["val", "valid", "validation", "test"];
 
 function openImageFolder(request: DataRequest): Sources {
   const { data, training: { seed, withoutTargets }, model } = request;
@@ -78,36 +73,6 @@ function withoutClasses(
   const { train, val } = learns ? divide(total, data, seed, false) : { train: all, val: all.subarray(0, 0) };
   const make = (indices: Int32Array) => source(listed, indices, model.output_size || 1, turbo, data);
   return { train: make(train), val: val.length > 0 ? make(val) : null, notes: [] };
-}
-
-const lacksClasses = (path: string): boolean => looseImages(path) !== null;
-
-export function looksLikeImages(root: string): boolean {
-  const inside = (folder: string) =>
-    quietly(() => [...Deno.readDirSync(folder)].some(({ name }) => IMAGE_FILE.test(name)));
-  return quietly(() => {
-    const { train } = halvesOf(root);
-    return inside(train) || foldersIn(train).some((name) => inside(join(train, name)));
-  });
-}
-
-/** The code that reads such a folder refuses it later. */
-function quietly(test: () => boolean): boolean {
-  try {
-    return test();
-  } catch {
-    return false;
-  }
-}
-
-/** A divided set has folders of those names, with the classes' folders in them. */
-function halvesOf(path: string): { train: string; val: string | null } {
-  const folders = foldersIn(path);
-  const named = (names: readonly string[]) =>
-    names.find((name) => folders.includes(name) && foldersIn(join(path, name)).length > 0);
-  const train = named(TRAIN), val = named(VAL);
-  if (train === undefined) return { train: path, val: null };
-  return { train: join(path, train), val: val === undefined ? null : join(path, val) };
 }
 
 function otherFiles({ listing, others: { count, example } }: Listed): string[] {
@@ -281,15 +246,11 @@ function sizesOf(
   return { shape: one ? [most.height, most.width] : [], text: `${text}${bits}${where}${broken}`, deep };
 }
 
-export const imagefolder: Format = {
-  endings: [".jpg", ".jpeg", ".png", ".webp"],
-  folder: { has: "a folder of images for each class", detect: looksLikeImages },
-  path: "the file or folder to read",
-  reader: async () => {
+export const imagefolder: DataReader = {
+  prepare: async () => {
     await import("../../images/reader.ts"); // named here, so that it is in the executable
     await loadReader({ module: IMAGES_READER });
   },
   open: openImageFolder,
-  lacksTargets: lacksClasses,
   preview: previewImages,
 };

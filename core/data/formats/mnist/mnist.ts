@@ -2,11 +2,12 @@
 import { gunzipSync } from "node:zlib";
 import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
-import { basename, join } from "../../../../deps/path.ts";
+import { basename } from "../../../../deps/path.ts";
 import { constant, tensor } from "../../../../ffi/make.ts";
 import { div, indexSelect, toDtype } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
-import type { DataRequest, Format, Sources } from "../../format.ts";
+import type { DataReader, DataRequest, Sources } from "../../format.ts";
+import { find, FOLDERS, IDX_NAME } from "./format.ts";
 import { indexTensor, memorySource } from "../../source/memory.ts";
 import { divide, someOf, unusedNote } from "../../source/order.ts";
 import type { Source } from "../../source/source.ts";
@@ -110,7 +111,6 @@ const truncated = (path: string, expected: number, found: number, why: string) =
     `is truncated: ${expected} bytes expected ${why}, ${found} found. Copy it again from where it came from.`,
   );
 
-const FOLDERS = ["", "raw", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw"];
 const CLASSES = 10;
 
 interface Labelled {
@@ -173,30 +173,6 @@ function readHalf(root: string, half: "train" | "t10k", classes: number): Labell
   return { path: imagesPath, images, labels };
 }
 
-function find(root: string, name: string, dimensions: number): string | undefined {
-  return candidates(root, name, dimensions).find(isFile);
-}
-
-/** Some mirrors have a dot where torchvision has a dash; files may be gzipped. */
-function candidates(root: string, name: string, dimensions: number): string[] {
-  return FOLDERS.flatMap((folder) =>
-    ["-", "."].flatMap((mark) =>
-      ["", ".gz"].map((ending) => join(root, folder, `${name}${mark}idx${dimensions}-ubyte${ending}`))
-    )
-  );
-}
-
-const looksLikeMnist = (root: string): boolean => find(root, "train-images", 3) !== undefined;
-
-/** A forbidden file counts as existing: reading it then says why it fails. */
-function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch (error) {
-    return error instanceof Deno.errors.PermissionDenied;
-  }
-}
-
 function nothingFound(root: string): UserError {
   const names = "train-images-idx3-ubyte and train-labels-idx1-ubyte";
   let found = "There is no such folder.";
@@ -245,8 +221,6 @@ function labelled({ path, images, labels }: Labelled, ids: Int32Array, classes: 
     }),
   });
 }
-
-const IDX_NAME = /idx(\d)-ubyte(\.gz)?$/;
 
 function idxPreview(path: string): Preview {
   const dimensions = Number(IDX_NAME.exec(path)?.[1] ?? 3);
@@ -307,11 +281,4 @@ function idxField(name: string, { dims, bytes }: Idx): PreviewField {
   };
 }
 
-export const mnist: Format = {
-  endings: [],
-  folder: { has: "train-images-idx3-ubyte", detect: looksLikeMnist },
-  path: "the folder with train-images-idx3-ubyte",
-  open: openMnist,
-  preview: previewMnist,
-  previews: IDX_NAME,
-};
+export const mnist: DataReader = { open: openMnist, preview: previewMnist };

@@ -1,8 +1,9 @@
 // Variables of NetCDF and HDF5 files become samples. NetCDF-4 files are HDF5 inside, so both are read here.
 import { UserError } from "../../../base/errors.ts";
-import type { Format } from "../../format.ts";
+import type { DataReader } from "../../format.ts";
+import { ENDINGS, type Kind } from "./format.ts";
 import { markOf, withFiles } from "../../arrays/files.ts";
-import { filesIn, holds } from "../../arrays/paths.ts";
+import { filesIn } from "../../arrays/paths.ts";
 import { isHdf5, loadHdf5For, withHdf5 } from "./hdf5/hdf5.ts";
 import { headerNotes } from "./hdf5/header_notes.ts";
 import { isKnown } from "./hdf5/own_reader.ts";
@@ -12,7 +13,7 @@ import {
   joinedContent,
   variableColumns,
   type VariablesFile,
-  variablesFormat,
+  variablesReader,
   withAuxiliary,
 } from "../../tables/gridded.ts";
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
@@ -22,25 +23,13 @@ import { swapBytes } from "../../codecs/bytes.ts";
 import type { Variable } from "../../arrays/table.ts";
 import { typedView } from "../../arrays/numbers.ts";
 
-type Kind = "netcdf" | "hdf5";
+const readerOf = (kind: Kind): DataReader =>
+  variablesReader((path, use, along) => withVariables(kind, path, use, along), (data) => {
+    followOtherFiles(data.external_files);
+    return loadFor(kind, data.data_path);
+  });
 
-const ENDINGS: Readonly<Record<Kind, readonly string[]>> = {
-  netcdf: [".nc", ".nc4", ".cdf"],
-  hdf5: [".h5", ".hdf5"],
-};
-
-const formatOf = (kind: Kind): Format =>
-  variablesFormat({
-    endings: ENDINGS[kind],
-    folder: { has: `${ENDINGS[kind][0]} files`, detect: (path) => holds(path, ENDINGS[kind]) },
-    path: "the file, folder or files to read",
-    reader({ data_path, external_files }) {
-      followOtherFiles(external_files);
-      return loadFor(kind, data_path);
-    },
-  }, (path, use, along) => withVariables(kind, path, use, along));
-
-export const netcdf = formatOf("netcdf"), hdf5 = formatOf("hdf5");
+export const netcdf = readerOf("netcdf"), hdf5 = readerOf("hdf5");
 
 async function loadFor(kind: Kind, path: string): Promise<void> {
   const many = filesIn(path, ENDINGS[kind]), notes = many ? headerNotes(path) : null;

@@ -16,11 +16,12 @@ import type { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, STORED } from "../../../base/zip.ts";
 import type { Column, Variable } from "../../arrays/table.ts";
 import { fromColumns } from "../../tables/columns.ts";
-import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
+import type { DataReader, DataRequest, Sources, TableFile } from "../../format.ts";
 import { toColumn, withFile } from "../../arrays/variables.ts";
 import { joinFiles } from "../../arrays/joined.ts";
 import { markOf, namesIn, withFiles } from "../../arrays/files.ts";
 import { filesBelow, filesNamed, filesText } from "../../arrays/paths.ts";
+import { ENDING, hasArrays, isArray } from "./format.ts";
 
 /** Numbers come in this machine's byte order, row-major. It may change `bytes`. */
 function npyNumbers({ shape, dtype, fortran, bigEndian }: NpyHeader, bytes: Uint8Array): Uint8Array {
@@ -133,14 +134,6 @@ function archive(file: FileBytes): Column[] {
     });
   });
 }
-
-const ENDING = ".npy";
-const isArray = (name: string) => name.endsWith(ENDING);
-
-const hasArrays = (folder: string): boolean => namesIn(folder).some(isArray);
-
-const looksLikeArrays = (path: string): boolean =>
-  isFolder(path) && (hasArrays(path) || namesIn(path).some((name) => name.endsWith(".npz")));
 
 function folder(path: string, open: (path: string) => FileBytes): Column[] {
   return namesIn(path).filter(isArray).map((name) => arrayFile(open(join(path, name))));
@@ -270,11 +263,4 @@ function everyNth(table: Uint8Array, first: number, step: number, width: number)
   return column;
 }
 
-export const npz: Format = {
-  endings: [".npz", ".npy"],
-  folder: { has: ".npy or .npz files", detect: looksLikeArrays },
-  path: "the file, folder or files to read",
-  many: true,
-  open: openArrays,
-  table: withArrays,
-};
+export const npz: DataReader = { open: openArrays, table: withArrays };

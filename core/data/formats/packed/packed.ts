@@ -2,9 +2,9 @@
 import { formatBytes, formatPlural } from "../../../base/format.ts";
 import { encodedSpec } from "../../shards/encoded_reader.ts";
 import { fieldBytes, type Index, type PackedSchema, type Shard, spelled } from "../../shards/schema.ts";
-import { looksPacked, readIndex } from "../../shards/index.ts";
+import { readIndex } from "../../shards/index.ts";
 import { loadPackedReader, openPacked } from "../../shards/source.ts";
-import type { Format } from "../../format.ts";
+import type { DataReader } from "../../format.ts";
 import { packedSpec } from "../../shards/reader.ts";
 import { openReader } from "../../source/reader.ts";
 import {
@@ -105,12 +105,8 @@ const setText = (shards: readonly Shard[]) =>
     formatBytes(shards.reduce((sum, { bytes }) => sum + bytes, 0))
   })`;
 
-export const packed: Format = {
-  endings: [],
-  folder: { has: "index.json", detect: looksPacked },
-  path: "the file or folder to read",
-  namesTargets: true,
-  reader: ({ data_path }) => loadPackedReader(data_path),
+export const packed: DataReader = {
+  prepare: ({ data_path }) => loadPackedReader(data_path),
   open: openPacked,
   preview: previewPacked,
 };

@@ -3,16 +3,15 @@ import * as blocks from "./blocks.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { Column, SideBySide } from "../../arrays/table.ts";
 import { openPagedTable, type PagedColumn, type PagedFile, tableOf } from "../../tables/pages.ts";
-import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
+import type { DataReader, DataRequest, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../arrays/files.ts";
-import { filesIn, holds } from "../../arrays/paths.ts";
+import { filesIn } from "../../arrays/paths.ts";
+import { ENDINGS } from "./format.ts";
 import { listPage, type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
 import { pagesOf, type ParquetPage } from "./pages.ts";
 import { longLivedUninitialised, memoryBlockOf } from "../../../../ffi/make.ts";
 import { bytesAt } from "../../../../ffi/libc.ts";
 import { cpuCount } from "../../../base/topology.ts";
-
-export const ENDINGS = [".parquet", ".pq"];
 
 export const withParquet = <R>(path: string, use: (table: TableFile) => R): R =>
   withTables(path, (files) => use(wholeTable(path, files)));
@@ -102,14 +101,7 @@ function codesIn(packed: ParquetPage["codes"], count: number): Int32Array | null
   return codes;
 }
 
-export const parquet: Format = {
-  endings: ENDINGS,
-  folder: { has: ".parquet files", detect: (path) => holds(path, ENDINGS) },
-  path: "the file, folder or files to read",
-  many: true,
-  open: openParquet,
-  table: withParquet,
-};
+export const parquet: DataReader = { open: openParquet, table: withParquet };
 
 /** With fewer numbers a thread is not worth its start. */
 const MANY = 2 ** 21;

@@ -1,19 +1,19 @@
 import { isFolder } from "../../../base/files.ts";
-import { basename, join } from "../../../../deps/path.ts";
+import { basename } from "../../../../deps/path.ts";
 import { borrowBytes, tensor, uninitialised } from "../../../../ffi/make.ts";
 import { asStrided, contiguous, indexSelect, narrow, toDtype } from "../../../../ffi/ops.ts";
 import { keep, type Tensor } from "../../../../ffi/tensor.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatBytes, formatCount, formatPlural } from "../../../base/format.ts";
-import { isProse } from "../../text/corpus.ts";
-import type { DataRequest, Format, Sources } from "../../format.ts";
-import { namesIn, withFiles } from "../../arrays/files.ts";
+import type { DataReader, DataRequest, Sources } from "../../format.ts";
+import { withFiles } from "../../arrays/files.ts";
 import { type Batch, type Source, source, threadedSource } from "../../source/source.ts";
 import { checkFreeMemory, heldInMemory } from "../../../base/memory.ts";
 import { CONTEXT } from "../../synthetic/synthetic.ts";
 import { type About, type PartAbout, readAbout } from "../../text/open.ts";
 import { vocabularyBeside, vocabularyOfBytes } from "../../text/vocabulary.ts";
+import { tokenFilesIn } from "./format.ts";
 import { findTokens, largestToken, type TokenFile, tokenNumbers, type TokenSpan } from "./file.ts";
 import { planWindows, tokensReader, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
 import type { Preview } from "../../preview/preview.ts";
@@ -178,19 +178,8 @@ function gather(row: Tensor, starts: BigInt64Array, context: number): Batch {
   return { input: contiguous(narrow(rows, 1, 0, context)), target: contiguous(narrow(rows, 1, 1, context)) };
 }
 
-const NAMES = { train: /(^|_)train\w*\.bin$/, val: /(^|_)val\w*\.bin$/ };
-
-const looksLikeTokens = (path: string): boolean => isFolder(path) && inside(path).train.length > 0;
-
-function inside(folder: string): { train: string[]; val: string[] } {
-  const names = namesIn(folder);
-  const matching = (name: RegExp) =>
-    names.filter((found) => name.test(found)).map((found) => join(folder, found));
-  return { train: matching(NAMES.train), val: matching(NAMES.val) };
-}
-
 function filesOf(path: string): { train: string[]; val: string[] } {
-  const found = isFolder(path) ? inside(path) : { train: [path], val: [] };
+  const found = isFolder(path) ? tokenFilesIn(path) : { train: [path], val: [] };
   if (found.train.length > 0) return found;
   throw new UserError(
     "data",
@@ -244,12 +233,8 @@ function previewTokens<R>(path: string, use: (preview: Preview) => R): R {
   });
 }
 
-export const tokens: Format = {
-  endings: [".bin"],
-  claims: isProse,
-  folder: { has: "train.bin", detect: looksLikeTokens },
-  path: "the file or folder to read",
-  reader: () => loadReader({ module: tokensReader }),
+export const tokens: DataReader = {
+  prepare: () => loadReader({ module: tokensReader }),
   open: openTokens,
   preview: previewTokens,
 };

@@ -1,6 +1,7 @@
 // The arrays of a Zarr store, found by its consolidated metadata, or else folder by folder.
 import { UserError } from "../../../base/errors.ts";
 import { isUrl } from "../../arrays/paths.ts";
+import { ROOTS } from "./format.ts";
 import type { StoreFiles } from "./server.ts";
 import { isJsonObject, type JsonObject, MOST_METADATA, type ZarrJson } from "./json.ts";
 
@@ -22,8 +23,7 @@ export interface ZarrStore {
 
 const V3 = "zarr.json", ARRAY = ".zarray", GROUP = ".zgroup", ATTRIBUTES = ".zattrs", ALL = ".zmetadata";
 
-export const isStore = (files: StoreFiles): boolean =>
-  [V3, ALL, GROUP, ARRAY].some((name) => files.has(name));
+export const isStore = (files: StoreFiles): boolean => ROOTS.some((name) => files.has(name));
 
 type ReadJson = (key: string) => JsonObject | null;
 

@@ -7,6 +7,7 @@ import { isZip, openZip, type ZipEntry, type ZipReader } from "../../../base/zip
 import type { ChunkBytes } from "../../codecs/bytes.ts";
 import { markOf, namesIn, unreadable } from "../../arrays/files.ts";
 import { isUrl } from "../../arrays/paths.ts";
+import { ROOTS } from "./format.ts";
 import { openStoreServer, type StoreFiles, tooLarge } from "./server.ts";
 
 export function openStoreFiles(path: string): StoreFiles {
@@ -83,8 +84,6 @@ function readAt(path: string, descriptor: number, into: Uint8Array, offset: numb
   if (count < 0) throw unreadable(path, -count);
   return count;
 }
-
-const ROOTS = ["zarr.json", ".zgroup", ".zarray", ".zmetadata"];
 
 function openZipFile(path: string): StoreFiles {
   const file = asData(() => new FileBytes(path));

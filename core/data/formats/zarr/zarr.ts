@@ -10,10 +10,11 @@ import {
   joinedContent,
   variableColumns,
   type VariablesFile,
-  variablesFormat,
+  variablesReader,
   withAuxiliary,
 } from "../../tables/gridded.ts";
 import { filesBelow, filesNamed, holds, isUrl } from "../../arrays/paths.ts";
+import { ENDINGS, isStoreFolder } from "./format.ts";
 import { readStore, type StoreRows, storeRows } from "./chunk_files.ts";
 import type { JsonObject, ZarrJson } from "./json.ts";
 import { type ArrayFacts, arrayOfVersion2, arrayOfVersion3, Unusable } from "./metadata.ts";
@@ -21,17 +22,7 @@ import { type FoundArray, isStore, readStoreAt } from "./store.ts";
 import { openStoreFiles } from "./store_files.ts";
 import type { StoreFiles } from "./server.ts";
 
-const ENDINGS = [".zarr", ".zarr.zip"];
-
-export const zarr = variablesFormat({
-  endings: ENDINGS,
-  onServer: "Zarr",
-  folder: {
-    has: "Zarr's metadata (zarr.json, .zgroup)",
-    detect: (path) => isFolder(path) && (isStoreFolder(path) || holds(path, ENDINGS)),
-  },
-  path: "the store or stores to read",
-}, withZarr);
+export const zarr = variablesReader(withZarr);
 
 /** The store is open while `use` runs. */
 function withStore<R>(path: string, use: (files: StoreFiles) => R): R {
@@ -42,8 +33,6 @@ function withStore<R>(path: string, use: (files: StoreFiles) => R): R {
     files.close();
   }
 }
-
-const isStoreFolder = (path: string): boolean => isFolder(path) && withStore(path, isStore);
 
 /** Null means one store. */
 const manyStores = (path: string): readonly string[] | null =>

@@ -5,9 +5,20 @@ import { join } from "paths";
 import { environment, finish, ROOT } from "../../../integration/program.ts";
 import { assertSentence } from "../../../sentences.ts";
 
-/** Samples are lines of eight bytes: two features and a target, of two characters each and one. */
 const FORMAT = `
-import type { DataRequest, Format, Sources } from "../../format.ts";
+import type { Format } from "../../format.ts";
+
+export const tiny: Format = {
+  endings: [".tiny"],
+  folder: { has: "lines.tiny", detect: () => false },
+  path: "the file to read",
+  load: () => import("./tiny.ts").then(({ tiny }) => tiny),
+};
+`;
+
+/** Samples are lines of eight bytes: two features and a target, of two characters each and one. */
+const TINY = `
+import type { DataReader, DataRequest, Sources } from "../../format.ts";
 import { heldOut, splitIndices } from "../../source/order.ts";
 import type { Preview } from "../../preview/preview.ts";
 import { loadReader, type Reader, type ReaderModule, type ReaderSpec } from "../../source/reader.ts";
@@ -16,11 +27,8 @@ import { LINE, tinyReader, type TinySpec } from "./reader.ts";
 
 const samplesIn = (path: string) => Deno.statSync(path).size / LINE;
 
-export const tiny: Format = {
-  endings: [".tiny"],
-  folder: { has: "lines.tiny", detect: () => false },
-  path: "the file to read",
-  reader: () => loadReader({ module: tinyReader }),
+export const tiny: DataReader = {
+  prepare: () => loadReader({ module: tinyReader }),
   open({ data, training }: DataRequest): Sources {
     const path = data.data_path, total = samplesIn(path), val = heldOut(total, data.validation_split);
     const chosen = splitIndices(total, { train: total - val, val }, training.seed);
@@ -102,12 +110,13 @@ function addTo(folder: string): void {
   assert(success, "the sources can't be copied");
   const tiny = join(folder, "core/data/formats/tiny");
   Deno.mkdirSync(tiny);
-  Deno.writeTextFileSync(join(tiny, "tiny.ts"), FORMAT);
+  Deno.writeTextFileSync(join(tiny, "format.ts"), FORMAT);
+  Deno.writeTextFileSync(join(tiny, "tiny.ts"), TINY);
   Deno.writeTextFileSync(join(tiny, "reader.ts"), READER);
   insert(
     join(folder, "core/parts.ts"),
     "    universes: {",
-    '    tiny: { kinds: { tiny: "tiny lines" }, load: () => import("./data/formats/tiny/tiny.ts").then(({ tiny }) => ({ tiny })) },\n',
+    '    tiny: { kinds: { tiny: "tiny lines" }, load: () => import("./data/formats/tiny/format.ts").then(({ tiny }) => ({ tiny })) },\n',
   );
 }
 

@@ -1,6 +1,7 @@
 // Which samples train and which validate, and in which order: functions of the seed alone, whatever the sizes.
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Config } from "../../../../core/settings/settings.ts";
+import { loadAllReaders } from "../../../../core/data/open/readers.ts";
 import { openData } from "../../../../core/data/open/open.ts";
 import { order, orderHash, partsOf, splitIndices } from "../../../../core/data/source/order.ts";
 import { key, uniformInt } from "../../../../core/base/random.ts";
@@ -10,6 +11,7 @@ import { range, settings } from "./help.ts";
 import { assertSentence } from "../../../sentences.ts";
 
 useLibtorch();
+await loadAllReaders();
 
 /** Sizes at the edges, and some from anywhere. */
 const at = uniformInt(key(1, "sizes"), 20_000);

@@ -3,7 +3,8 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { join } from "paths";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { UserError } from "../../../../core/base/errors.ts";
-import { corpusFiles, isProse, textPieces } from "../../../../core/data/text/corpus.ts";
+import { corpusFiles, textPieces } from "../../../../core/data/text/corpus.ts";
+import { isProse } from "../../../../core/data/text/prose.ts";
 import { fromHuggingFace } from "../../../../core/data/text/huggingface.ts";
 import { fromTiktoken, openTokenizer } from "../../../../core/data/text/open.ts";
 import { packText, type TextPlan } from "../../../../core/data/text/pack.ts";

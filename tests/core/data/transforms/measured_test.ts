@@ -1,6 +1,7 @@
 // Normalising by measured statistics: of the training samples alone, and never by those of other columns.
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Config } from "../../../../core/settings/settings.ts";
+import { loadAllReaders } from "../../../../core/data/open/readers.ts";
 import { openData } from "../../../../core/data/open/open.ts";
 import { batchOf, plainPart } from "../../../../core/data/source/source.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
@@ -10,6 +11,7 @@ import { inFolder } from "../../checkpoint/python.ts";
 import { range, settings } from "../tables/help.ts";
 
 useLibtorch();
+await loadAllReaders();
 
 function opened(path: string, changes: Partial<Config["data"]>) {
   const config = settings({

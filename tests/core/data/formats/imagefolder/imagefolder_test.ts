@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { join } from "paths";
 import type { Config } from "../../../../../core/settings/settings.ts";
 import { imagefolder } from "../../../../../core/data/formats/imagefolder/imagefolder.ts";
+import { imagefolder as format } from "../../../../../core/data/formats/imagefolder/format.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { readBytes } from "../../../../../ffi/make.ts";
@@ -16,8 +17,8 @@ import { range, settings } from "../../tables/help.ts";
 import { assertSentence } from "../../../../sentences.ts";
 
 useLibtorch();
-await imagefolder.reader!({ data_path: "", external_files: false });
-const looksLikeImages = imagefolder.folder!.detect;
+await imagefolder.prepare!({ data_path: "", external_files: false });
+const looksLikeImages = format.folder!.detect;
 
 type Sets = Record<string, readonly (readonly [height: number, width: number, name: string])[]>;
 

@@ -32,7 +32,7 @@ interface More {
 async function open(path: string, { data, model }: More = {}): Promise<Sources> {
   const config = settings({ data: { data_path: path, val_samples: 0, ...data }, model });
   config.training.loss = "mse"; // whole numbers are quantities here
-  await netcdf.reader!(config.data);
+  await netcdf.prepare!(config.data);
   return netcdf.open(config);
 }
 

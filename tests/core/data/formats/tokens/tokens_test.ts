@@ -180,7 +180,7 @@ Deno.test(
     const text = "To be, or not to be: that is the question. Größe!\n".repeat(40);
     await Deno.writeTextFile(`${folder}/input.txt`, text);
     const bytes = [...new TextEncoder().encode(text)];
-    await tokens.reader!({ data_path: folder, external_files: false });
+    await tokens.prepare!({ data_path: folder, external_files: false });
     for (const in_memory of ["yes", "no"] as const) {
       const { train, notes } = open(`${folder}/input.txt`, {
         token_type: "uint8",

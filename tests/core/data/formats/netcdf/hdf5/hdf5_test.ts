@@ -16,7 +16,7 @@ useLibtorch();
 async function open(path: string, data: Partial<Config["data"]> = {}) {
   const config = settings({ data: { data_path: path, val_samples: 0, ...data } });
   config.training.loss = "mse";
-  await hdf5.reader!(config.data);
+  await hdf5.prepare!(config.data);
   return hdf5.open(config);
 }
 
@@ -130,7 +130,7 @@ with h5py.File("a.h5", "w") as f:
     f["x"] = r.normal(size=(30, 5)); f["y"] = np.arange(30) % 3`,
     );
     const config = settings({ data: { data_path: `${folder}/a.h5` } });
-    await hdf5.reader!(config.data);
+    await hdf5.prepare!(config.data);
     const { train, val } = hdf5.open(config);
     assertEquals([train.facts.task, train.facts.outputs, train.length, val!.length], [
       "classification",

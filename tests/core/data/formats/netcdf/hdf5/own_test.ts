@@ -54,7 +54,7 @@ with nc.Dataset("a.nc", "w") as d:
     );
     for (const path of filesIn(folder)) {
       const { data, ...rest } = settings({ data: { data_path: path, features: ["x"], targets: ["y"] } });
-      await hdf5.reader!(data);
+      await hdf5.prepare!(data);
       const { train } = (path.endsWith(".nc") ? netcdf : hdf5).open({ ...rest, data });
       assertEquals(train.length, 3);
     }
@@ -186,7 +186,7 @@ f = file("later"); p = h5py.h5p.create(h5py.h5p.DATASET_CREATE); p.set_chunk((2,
     Deno.writeFileSync(short, whole.subarray(0, whole.length - 1));
     assertEquals(readOwn(short), null);
     const { data, ...rest } = settings({ data: { data_path: `${folder}/soft.h5` } });
-    await hdf5.reader!(data);
+    await hdf5.prepare!(data);
     assertEquals(hdf5.open({ ...rest, data }).train.length, 3);
   }),
 );
