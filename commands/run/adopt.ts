@@ -9,7 +9,7 @@ import {
   adoptedSchedule,
   adoptedTraining,
   movesMomentum,
-  yamlOf,
+  settingsYaml,
 } from "../../core/adopt/settings.ts";
 import { lossesOf, type Proof, prove, verdictText } from "../../core/adopt/proof.ts";
 import { firstOtherRate } from "../../core/adopt/course.ts";
@@ -65,7 +65,7 @@ export async function adopt(argv: string[]): Promise<number> {
   const read = data.settings.length > 0 ? data.settings : adoptedInputs(seen);
   Deno.writeTextFileSync(
     join(out, "run.yaml"),
-    yamlOf([...common, ...adoptedLength(seen), ...schedule ?? [], ...read]),
+    settingsYaml([...common, ...adoptedLength(seen), ...schedule ?? [], ...read]),
   );
   console.log(describe(seen, words, data.said));
   for (const { what, where } of seen.odd) {

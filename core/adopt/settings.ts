@@ -219,7 +219,7 @@ export function adoptedRates(
 }
 
 /** As a file of settings, with the script's lines behind them. */
-export function yamlOf(all: readonly Adopted[]): string {
+export function settingsYaml(all: readonly Adopted[]): string {
   const lines: string[] = [];
   const open: string[] = [];
   for (const { path, value, from } of all) {

@@ -126,4 +126,4 @@ function rowsOf(
   return parts.length === 1 ? parts[0] : { layout: "parts", starts, parts };
 }
 
-export const arrow: DataReader = { open: openArrow, table: withArrow };
+export const reader: DataReader = { open: openArrow, table: withArrow };

@@ -9,5 +9,5 @@ export const arrow: Format = {
   path: "the file, folder or files to read",
   many: true,
   isTable: true,
-  load: () => import("./arrow.ts").then(({ arrow }) => arrow),
+  load: () => import("./arrow.ts").then(({ reader }) => reader),
 };

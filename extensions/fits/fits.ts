@@ -243,7 +243,7 @@ function textColumn(file: FileBytes, name: string, rows: number, { begin, row, s
   };
 }
 
-export const fits: DataReader = { open: openFits, table: withFits };
+export const reader: DataReader = { open: openFits, table: withFits };
 
 type Cards = ReadonlyMap<string, string | number | boolean>;
 

@@ -4,5 +4,5 @@ export const fits: Format = {
   endings: [".fits", ".fit", ".fts"],
   path: "the file to read",
   isTable: true,
-  load: () => import("./fits.ts").then(({ fits }) => fits),
+  load: () => import("./fits.ts").then(({ reader }) => reader),
 };

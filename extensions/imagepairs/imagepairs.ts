@@ -21,14 +21,14 @@ import {
 } from "../../core/data/images/listing.ts";
 import {
   type Folders,
-  foldersIn,
-  IMAGES,
+  IMAGE_FOLDERS,
   LABELS,
   type Names,
+  pairFoldersIn,
   partIn,
   TEST,
   TRAIN,
-  USUAL,
+  USUAL_NAMES,
   VAL,
 } from "./format.ts";
 import { openLabels, type PairsSpec } from "./reader.ts";
@@ -39,20 +39,20 @@ import { colourOfClass, type Raster, rowMajorStrides } from "../../core/data/pre
 const PAIRS_READER: string = new URL("./reader.ts", import.meta.url).href;
 
 /** The images to train with; `divided` where other parts have folders of their own. */
-function trainingFolders(path: string, of = USUAL): { divided: boolean; folders: Folders } {
-  const divided = partIn(path, TRAIN, of), folders = divided ?? foldersIn(path, of);
+function trainingFolders(path: string, of = USUAL_NAMES): { divided: boolean; folders: Folders } {
+  const divided = partIn(path, TRAIN, of), folders = divided ?? pairFoldersIn(path, of);
   if (folders) return { divided: divided !== null, folders };
   const [images, labels] = [of.images[0], of.labels[0]];
   throw new UserError(
     "data",
     `${path} has no folders ${images} and ${labels} (or train/${images} and train/${labels}) in it, which image pairs are ` +
-      "read from. Folders of other names are named as --features IMAGES --targets LABELS, with --data-type imagepairs.",
+      "read from. Folders of other names are named as --features IMAGE_FOLDERS --targets LABELS, with --data-type imagepairs.",
   );
 }
 
 /** --features and --targets name the folders. */
 const namesOf = ({ features, targets }: DataRequest["data"]): Names => ({
-  images: features.length === 1 ? features : IMAGES,
+  images: features.length === 1 ? features : IMAGE_FOLDERS,
   labels: targets.length === 1 ? targets : LABELS,
 });
 
@@ -226,7 +226,7 @@ function source(
   });
 }
 
-export const imagepairs: DataReader = {
+export const reader: DataReader = {
   prepare: async () => {
     await import("./reader.ts"); // named here, so that it is in the executable
     await loadReader({ module: PAIRS_READER });

@@ -10,5 +10,5 @@ export const tiff: Format = {
   many: true,
   selects: true,
   isTable: true,
-  load: () => import("./tiff.ts").then(({ tiff }) => tiff),
+  load: () => import("./tiff.ts").then(({ reader }) => reader),
 };

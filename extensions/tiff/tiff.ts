@@ -22,7 +22,7 @@ interface TiffFile {
   readonly place: GeoTransform | null;
 }
 
-export const tiff = variablesReader(withTiff);
+export const reader = variablesReader(withTiff);
 
 export function withTiff<R>(path: string, use: (content: Content) => R, along = ""): R {
   const files = filesIn(path, ENDINGS) ?? (along === BY_FILE ? [path] : null);

@@ -9,5 +9,5 @@ export const webdataset: Format = {
   path: "the shard, folder or shards to read",
   many: true,
   isTable: true,
-  load: () => import("./webdataset.ts").then(({ webdataset }) => webdataset),
+  load: () => import("./webdataset.ts").then(({ reader }) => reader),
 };

@@ -19,7 +19,7 @@ const imageIn = ({ members }: TarSamples, features: readonly string[]): string |
     IMAGE_MEMBER.test(ending) && (features.length === 0 || features.includes(ending))
   );
 
-export const webdataset: DataReader = {
+export const reader: DataReader = {
   prepare: () => loadReader({ module: TAR_IMAGES_READER }),
   open(request) {
     const samples = readSamples(request.data.data_path), table = tableOf(samples);

@@ -11,7 +11,7 @@ import { parseDuration } from "../../settings/setting.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Made } from "../format.ts";
 import { isMade } from "./formats.ts";
-import { loadReader } from "./readers.ts";
+import { loadReaderOf } from "./readers.ts";
 import { looksPacked } from "../shards/index.ts";
 import { INDEX } from "../shards/schema.ts";
 import { openProgress } from "../../base/progress.ts";
@@ -46,7 +46,7 @@ export async function generateMissing(
 ): Promise<Ready> {
   const { data, output, distributed } = config;
   if (data.data_path !== "" || !isMade(data.type)) return { config, notes: [] };
-  const made = (await loadReader(data.type as DataKind)).made!(config);
+  const made = (await loadReaderOf(data.type as DataKind)).made!(config);
   const out = folderOf(made, output.save_dir);
   const bytes = bytesOf(made), amount = `${formatPlural(samplesOf(made), "sample")} (${formatBytes(bytes)})`;
   // Data that was begun fitted then, and takes a part of what is no longer free.

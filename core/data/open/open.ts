@@ -7,7 +7,7 @@ import { patchesOf } from "../../models/patches.ts";
 import { isCode, isExported, userFile } from "../../models/user/file.ts";
 import type { DataRequest, Sources } from "../format.ts";
 import { checkPath, dataKindOf, formatNamed, FORMATS, hasColumns, isMade } from "./formats.ts";
-import { loadReader, readerOf } from "./readers.ts";
+import { loadReaderOf, readerOf } from "./readers.ts";
 import { stage } from "./stage.ts";
 import { isUrl } from "../arrays/paths.ts";
 import { BY_FILE } from "../arrays/joined.ts";
@@ -190,7 +190,7 @@ export async function loadDataReader(data: Config["data"]): Promise<void> {
   if (data.code !== "") return;
   for (const data_path of [data.data_path, ...ownPaths(data).map(([, path]) => path)]) {
     const own = { ...data, data_path };
-    const { prepare } = await loadReader(dataKindOf(own));
+    const { prepare } = await loadReaderOf(dataKindOf(own));
     await prepare?.(own);
   }
 }

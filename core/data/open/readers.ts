@@ -6,14 +6,14 @@ import { formatNamed } from "./formats.ts";
 const READERS = new Map<DataKind, DataReader>();
 
 /** `readerOf` gives it from then on. */
-export async function loadReader(kind: DataKind): Promise<DataReader> {
+export async function loadReaderOf(kind: DataKind): Promise<DataReader> {
   const reader = await formatNamed(kind).load();
   READERS.set(kind, reader);
   return reader;
 }
 
 export const loadAllReaders = (): Promise<[DataKind, DataReader][]> =>
-  Promise.all(DATA_KIND_NAMES.map(async (kind) => [kind, await loadReader(kind)]));
+  Promise.all(DATA_KIND_NAMES.map(async (kind) => [kind, await loadReaderOf(kind)]));
 
 export function readerOf(kind: DataKind): DataReader {
   const reader = READERS.get(kind);

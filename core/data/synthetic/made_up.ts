@@ -18,5 +18,4 @@ const madeUp = (make: (spec: Spec) => Source): DataReader => ({
   },
 });
 
-export const synthetic = madeUp(makeSynthetic);
-export const fields = madeUp(makeFields);
+export const madeUpReaders = { synthetic: madeUp(makeSynthetic), fields: madeUp(makeFields) };

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "paths";
 import { detect } from "../../../core/data/open/formats.ts";
 import { gifHeader, gifNumbers } from "../gif.ts";
-import { imagepairs } from "../imagepairs.ts";
+import { reader as imagepairs } from "../imagepairs.ts";
 import { BadSample } from "../../../core/data/arrays/rows.ts";
 import { batchOf, plainPart, type Source } from "../../../core/data/source/source.ts";
 import { transformed } from "../../../core/data/transforms/apply.ts";
@@ -182,7 +182,7 @@ Deno.test(
     assertEquals(labelsOf(train), seenByNumpy.flat(2));
     assertStringIncludes(
       refusal(() => open(folder, {}, -100)),
-      "named as --features IMAGES --targets LABELS",
+      "named as --features IMAGE_FOLDERS --targets LABELS",
     );
     python(
       `import glob, sys, numpy as np

@@ -342,4 +342,4 @@ function ragged(path: string, line: number, found: number, expected: number): Us
   );
 }
 
-export const csv: DataReader = { open: openCsv, table: withTable };
+export const reader: DataReader = { open: openCsv, table: withTable };

@@ -4,5 +4,5 @@ export const csv: Format = {
   endings: [".csv", ".tsv", ".txt"],
   path: "the file or folder to read",
   isTable: true,
-  load: () => import("./csv.ts").then(({ csv }) => csv),
+  load: () => import("./csv.ts").then(({ reader }) => reader),
 };

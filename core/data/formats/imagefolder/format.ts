@@ -39,5 +39,5 @@ export const imagefolder: Format = {
   folder: { has: "a folder of images for each class", detect: looksLikeImages },
   path: "the file or folder to read",
   lacksTargets: (path) => looseImages(path) !== null,
-  load: () => import("./imagefolder.ts").then(({ imagefolder }) => imagefolder),
+  load: () => import("./imagefolder.ts").then(({ reader }) => reader),
 };

@@ -246,7 +246,7 @@ function sizesOf(
   return { shape: one ? [most.height, most.width] : [], text: `${text}${bits}${where}${broken}`, deep };
 }
 
-export const imagefolder: DataReader = {
+export const reader: DataReader = {
   prepare: async () => {
     await import("../../images/reader.ts"); // named here, so that it is in the executable
     await loadReader({ module: IMAGES_READER });

@@ -34,5 +34,5 @@ export const mnist: Format = {
   },
   path: "the folder with train-images-idx3-ubyte",
   previews: IDX_NAME,
-  load: () => import("./mnist.ts").then(({ mnist }) => mnist),
+  load: () => import("./mnist.ts").then(({ reader }) => reader),
 };

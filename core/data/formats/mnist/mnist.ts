@@ -281,4 +281,4 @@ function idxField(name: string, { dims, bytes }: Idx): PreviewField {
   };
 }
 
-export const mnist: DataReader = { open: openMnist, preview: previewMnist };
+export const reader: DataReader = { open: openMnist, preview: previewMnist };

@@ -1,7 +1,7 @@
 // Variables of NetCDF and HDF5 files become samples. NetCDF-4 files are HDF5 inside, so both are read here.
 import { UserError } from "../../../base/errors.ts";
 import type { DataReader } from "../../format.ts";
-import { ENDINGS, type Kind } from "./format.ts";
+import { type Kind, NETCDF_ENDINGS } from "./format.ts";
 import { markOf, withFiles } from "../../arrays/files.ts";
 import { filesIn } from "../../arrays/paths.ts";
 import { isHdf5, loadHdf5For, withHdf5 } from "./hdf5/hdf5.ts";
@@ -29,10 +29,10 @@ const readerOf = (kind: Kind): DataReader =>
     return loadFor(kind, data.data_path);
   });
 
-export const netcdf = readerOf("netcdf"), hdf5 = readerOf("hdf5");
+export const netcdfReaders = { netcdf: readerOf("netcdf"), hdf5: readerOf("hdf5") };
 
 async function loadFor(kind: Kind, path: string): Promise<void> {
-  const many = filesIn(path, ENDINGS[kind]), notes = many ? headerNotes(path) : null;
+  const many = filesIn(path, NETCDF_ENDINGS[kind]), notes = many ? headerNotes(path) : null;
   for (const file of many ?? [path]) {
     try {
       if (!Deno.statSync(file).isFile) continue;
@@ -48,7 +48,7 @@ type Variables = Omit<VariablesFile, "path">;
 
 /** The file stays open while `use` runs; its reader must be loaded. */
 function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R, along = ""): R {
-  const files = filesIn(path, ENDINGS[kind]);
+  const files = filesIn(path, NETCDF_ENDINGS[kind]);
   if (files) return use(joined(kind, path, files, along));
   return withFile(kind, path, ({ variables, isNetcdf }) =>
     use({
@@ -65,7 +65,7 @@ const nounOf = (kind: Kind, isNetcdf: boolean) => isNetcdf || kind === "netcdf" 
 
 function joined(kind: Kind, path: string, files: readonly string[], along: string): Content {
   if (files.length === 0) {
-    const endings = ENDINGS[kind].join(", ");
+    const endings = NETCDF_ENDINGS[kind].join(", ");
     throw new UserError("data", `The folder ${path} has no file in it that ends in ${endings}.`);
   }
   const found = files.map((file) => ({ path: file, ...detached(kind, file) }));

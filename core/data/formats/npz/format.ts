@@ -16,5 +16,5 @@ export const npz: Format = {
   path: "the file, folder or files to read",
   many: true,
   isTable: true,
-  load: () => import("./npz.ts").then(({ npz }) => npz),
+  load: () => import("./npz.ts").then(({ reader }) => reader),
 };

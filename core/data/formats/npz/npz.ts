@@ -263,4 +263,4 @@ function everyNth(table: Uint8Array, first: number, step: number, width: number)
   return column;
 }
 
-export const npz: DataReader = { open: openArrays, table: withArrays };
+export const reader: DataReader = { open: openArrays, table: withArrays };

@@ -6,5 +6,5 @@ export const packed: Format = {
   folder: { has: "index.json", detect: looksPacked },
   path: "the file or folder to read",
   namesTargets: true,
-  load: () => import("./packed.ts").then(({ packed }) => packed),
+  load: () => import("./packed.ts").then(({ reader }) => reader),
 };

@@ -105,7 +105,7 @@ const setText = (shards: readonly Shard[]) =>
     formatBytes(shards.reduce((sum, { bytes }) => sum + bytes, 0))
   })`;
 
-export const packed: DataReader = {
+export const reader: DataReader = {
   prepare: ({ data_path }) => loadPackedReader(data_path),
   open: openPacked,
   preview: previewPacked,

@@ -6,7 +6,7 @@ import { openPagedTable, type PagedColumn, type PagedFile, tableOf } from "../..
 import type { DataReader, DataRequest, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../arrays/files.ts";
 import { filesIn } from "../../arrays/paths.ts";
-import { ENDINGS } from "./format.ts";
+import { PARQUET_ENDINGS } from "./format.ts";
 import { listPage, type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
 import { pagesOf, type ParquetPage } from "./pages.ts";
 import { longLivedUninitialised, memoryBlockOf } from "../../../../ffi/make.ts";
@@ -41,7 +41,7 @@ function wholeTable(path: string, files: readonly ParquetFile[]): TableFile {
 }
 
 function pathsOf(path: string): readonly string[] {
-  const many = filesIn(path, ENDINGS) ?? [path];
+  const many = filesIn(path, PARQUET_ENDINGS) ?? [path];
   if (many.length > 0) return many;
   throw new UserError("data", `${path} has no .parquet files in it. Check data.data_path (--data-path).`);
 }
@@ -101,7 +101,7 @@ function codesIn(packed: ParquetPage["codes"], count: number): Int32Array | null
   return codes;
 }
 
-export const parquet: DataReader = { open: openParquet, table: withParquet };
+export const reader: DataReader = { open: openParquet, table: withParquet };
 
 /** With fewer numbers a thread is not worth its start. */
 const MANY = 2 ** 21;

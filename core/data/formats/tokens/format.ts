@@ -18,5 +18,5 @@ export const tokens: Format = {
   claims: isProse,
   folder: { has: "train.bin", detect: (path) => isFolder(path) && tokenFilesIn(path).train.length > 0 },
   path: "the file or folder to read",
-  load: () => import("./tokens.ts").then(({ tokens }) => tokens),
+  load: () => import("./tokens.ts").then(({ reader }) => reader),
 };

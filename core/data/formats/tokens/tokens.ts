@@ -233,7 +233,7 @@ function previewTokens<R>(path: string, use: (preview: Preview) => R): R {
   });
 }
 
-export const tokens: DataReader = {
+export const reader: DataReader = {
   prepare: () => loadReader({ module: tokensReader }),
   open: openTokens,
   preview: previewTokens,

@@ -14,7 +14,7 @@ import {
   withAuxiliary,
 } from "../../tables/gridded.ts";
 import { filesBelow, filesNamed, holds, isUrl } from "../../arrays/paths.ts";
-import { ENDINGS, isStoreFolder } from "./format.ts";
+import { isStoreFolder, ZARR_ENDINGS } from "./format.ts";
 import { readStore, type StoreRows, storeRows } from "./chunk_files.ts";
 import type { JsonObject, ZarrJson } from "./json.ts";
 import { type ArrayFacts, arrayOfVersion2, arrayOfVersion3, Unusable } from "./metadata.ts";
@@ -22,7 +22,7 @@ import { type FoundArray, isStore, readStoreAt } from "./store.ts";
 import { openStoreFiles } from "./store_files.ts";
 import type { StoreFiles } from "./server.ts";
 
-export const zarr = variablesReader(withZarr);
+export const reader = variablesReader(withZarr);
 
 /** The store is open while `use` runs. */
 function withStore<R>(path: string, use: (files: StoreFiles) => R): R {
@@ -36,8 +36,10 @@ function withStore<R>(path: string, use: (files: StoreFiles) => R): R {
 
 /** Null means one store. */
 const manyStores = (path: string): readonly string[] | null =>
-  filesNamed(path, ENDINGS) ??
-    (isFolder(path) && !isStoreFolder(path) && holds(path, ENDINGS) ? filesBelow(path, ENDINGS) : null);
+  filesNamed(path, ZARR_ENDINGS) ??
+    (isFolder(path) && !isStoreFolder(path) && holds(path, ZARR_ENDINGS)
+      ? filesBelow(path, ZARR_ENDINGS)
+      : null);
 
 export function withZarr<R>(path: string, use: (content: Content) => R, along = ""): R {
   const stores = manyStores(path);

@@ -6,13 +6,15 @@ import { openParts } from "../../../../core/data/arrays/open_rows.ts";
 import type { FileRows, ReadsRows } from "../../../../core/data/arrays/rows.ts";
 import { type Floats, typedView } from "../../../../core/data/arrays/numbers.ts";
 import type { VariableColumn } from "../../../../core/data/arrays/table.ts";
-import { netcdf } from "../../../../core/data/formats/netcdf/netcdf.ts";
+import { netcdfReaders } from "../../../../core/data/formats/netcdf/netcdf.ts";
 import { borrowBytes } from "../../../../ffi/make.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { open, written } from "../streamed.ts";
 import { assertSentence } from "../../../sentences.ts";
+
+const { netcdf } = netcdfReaders;
 
 useLibtorch();
 
@@ -114,6 +116,7 @@ with open("new/1.nc", "r+b") as f:
     f.seek(at); f.write(b"\\xff" * 16)
 `,
     );
+
     columnsOf(`${folder}/new`, (columns) => {
       const { stored } = columns.find(({ name }) => name === "gaps")!;
       assertEquals(readByThreads(stored!, EVERY), null);

@@ -6,12 +6,14 @@ import { filesNamed } from "../../../../core/data/arrays/paths.ts";
 import { withPreview } from "../../../../core/data/open/preview.ts";
 import type { Preview } from "../../../../core/data/preview/preview.ts";
 import { withColumns } from "../../../../commands/run/pack.ts";
-import { netcdf } from "../../../../core/data/formats/netcdf/netcdf.ts";
+import { netcdfReaders } from "../../../../core/data/formats/netcdf/netcdf.ts";
 import { openReader } from "../../../../core/data/source/reader.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { alike, type Changes, layouts, numbers, open, written } from "../streamed.ts";
 import { settings } from "../tables/help.ts";
+
+const { netcdf } = netcdfReaders;
 
 useLibtorch();
 
@@ -353,6 +355,7 @@ cut = ds.sel(time=slice("1990-02", "1991-03"), lat=slice(65, 85))
 names = [n for t in types for n in (t, f"packed_{t}")]
 print(json.dumps({n: [[None if np.isnan(x) else float(x) for x in d[n].values.astype("f4").reshape(-1)] for d in (ds, cut)] for n in names}))`,
     ) as Record<string, (number | null)[][]>;
+
     const values = (numbers: number[]) => numbers.map((value) => Number.isNaN(value) ? null : value);
     for (const [name, [all, cut]] of Object.entries(found)) {
       for (const in_memory of ["yes", "no"] as const) {

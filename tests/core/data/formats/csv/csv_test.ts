@@ -1,6 +1,6 @@
 // Text tables: the numbers that pandas-like readers find in them, however they are written, and what is refused.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { csv, withTable } from "../../../../../core/data/formats/csv/csv.ts";
+import { reader as csv, withTable } from "../../../../../core/data/formats/csv/csv.ts";
 import { plainNumber } from "../../../../../core/data/formats/csv/cells.ts";
 import { opened, refusedData } from "../../opened.ts";
 import { useLibtorch } from "../../../../libtorch.ts";

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { createHash } from "node:crypto";
 import { join } from "paths";
 import type { Config } from "../../../../../core/settings/settings.ts";
-import { imagefolder } from "../../../../../core/data/formats/imagefolder/imagefolder.ts";
+import { reader as imagefolder } from "../../../../../core/data/formats/imagefolder/imagefolder.ts";
 import { imagefolder as format } from "../../../../../core/data/formats/imagefolder/format.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";

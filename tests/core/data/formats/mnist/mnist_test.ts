@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { openData } from "../../../../../core/data/open/open.ts";
-import { mnist } from "../../../../../core/data/formats/mnist/mnist.ts";
+import { reader as mnist } from "../../../../../core/data/formats/mnist/mnist.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { transformed } from "../../../../../core/data/transforms/apply.ts";
 import { UserError } from "../../../../../core/base/errors.ts";

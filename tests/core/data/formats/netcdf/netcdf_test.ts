@@ -1,7 +1,7 @@
 // NetCDF of every kind: the numbers that Python's netCDF4 and scipy read, and a sentence for everything that can be wrong.
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { Sources } from "../../../../../core/data/format.ts";
-import { netcdf } from "../../../../../core/data/formats/netcdf/netcdf.ts";
+import { netcdfReaders } from "../../../../../core/data/formats/netcdf/netcdf.ts";
 import { openData } from "../../../../../core/data/open/open.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
@@ -12,6 +12,8 @@ import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { range, settings } from "../../tables/help.ts";
 import { assertSentence, sentenceNamed } from "../../../../sentences.ts";
+
+const { netcdf } = netcdfReaders;
 
 useLibtorch();
 

@@ -1,7 +1,7 @@
 // npz and npy: the numbers that numpy wrote, in every type and order, and a sentence for everything that can be wrong.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { batchOf, plainPart } from "../../../../../core/data/source/source.ts";
-import { npz } from "../../../../../core/data/formats/npz/npz.ts";
+import { reader as npz } from "../../../../../core/data/formats/npz/npz.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../../ffi/tensor.ts";

@@ -1,7 +1,7 @@
 // Packed data read again: the values that were packed, in memory and from the files, and a sentence for every damage.
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { join } from "paths";
-import { packed } from "../../../../../core/data/formats/packed/packed.ts";
+import { reader as packed } from "../../../../../core/data/formats/packed/packed.ts";
 import { packedReader } from "../../../../../core/data/shards/reader.ts";
 import { loadReader } from "../../../../../core/data/source/reader.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";

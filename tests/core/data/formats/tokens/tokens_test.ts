@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
-import { tokens } from "../../../../../core/data/formats/tokens/tokens.ts";
+import { reader as tokens } from "../../../../../core/data/formats/tokens/tokens.ts";
 import { noteReader } from "../../../../../core/data/source/reader.ts";
 import { toBigInts } from "../../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../../ffi/tensor.ts";

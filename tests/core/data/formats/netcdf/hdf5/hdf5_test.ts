@@ -1,7 +1,7 @@
 // HDF5: the numbers that h5py reads, however they are stored, and a sentence for everything that can be wrong.
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Config } from "../../../../../../core/settings/settings.ts";
-import { hdf5 } from "../../../../../../core/data/formats/netcdf/netcdf.ts";
+import { netcdfReaders } from "../../../../../../core/data/formats/netcdf/netcdf.ts";
 import { batchOf, plainPart, type Source } from "../../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../../ffi/make.ts";
@@ -10,6 +10,8 @@ import { useLibtorch } from "../../../../../libtorch.ts";
 import { inFolder, python } from "../../../../checkpoint/python.ts";
 import { range, settings } from "../../../tables/help.ts";
 import { assertSentence, sentenceNamed } from "../../../../../sentences.ts";
+
+const { hdf5 } = netcdfReaders;
 
 useLibtorch();
 

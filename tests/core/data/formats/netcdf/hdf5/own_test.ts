@@ -3,11 +3,13 @@ import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Hdf5 } from "../../../../../../core/data/formats/netcdf/hdf5/datatype.ts";
 import { readOwn } from "../../../../../../core/data/formats/netcdf/hdf5/own_reader.ts";
 import { isLoaded, loadHdf5 } from "../../../../../../core/data/formats/netcdf/hdf5/library.ts";
-import { hdf5, netcdf } from "../../../../../../core/data/formats/netcdf/netcdf.ts";
+import { netcdfReaders } from "../../../../../../core/data/formats/netcdf/netcdf.ts";
 import { useLibtorch } from "../../../../../libtorch.ts";
 import { inFolder, python } from "../../../../checkpoint/python.ts";
 import { settings } from "../../../tables/help.ts";
 import { described, sameByLibrary, valuesOf } from "./help.ts";
+
+const { hdf5, netcdf } = netcdfReaders;
 
 useLibtorch();
 
