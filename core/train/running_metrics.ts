@@ -115,10 +115,9 @@ export class RunningMetrics {
 
   /** Hot. */
   observe(batch: Observed): void {
-    const first = this.#buffers.length === 0 && this.#passing.length === 0; // earlier batches come first
-    const sums = first ? sumsOnHost(this.measure, batch) : null;
+    const sums = sumsOnHost(this.measure, batch);
     const entry = this.#entry(batch.part ?? 0, batch.items, sums ?? NOT_YET);
-    if (sums !== null) return this.#sums.take([entry]);
+    if (sums !== null) return this.#takeBehindEarlier(entry);
     const buffer = this.#bufferFor(batch);
     if (buffer === null) return noGrad(() => this.#atOnce(batch, entry));
     if (!putMemory(buffer, batch)) noGrad(() => put(buffer, batch));
@@ -127,6 +126,14 @@ export class RunningMetrics {
 
   #entry(part: number, items: number, values: Float64Array = NOT_YET): Entry {
     return { serial: this.#serial++, part, items, values, at: 0 };
+  }
+
+  #takeBehindEarlier(entry: Entry): void {
+    if (this.#buffers.length > 0 || this.#passing.length > 0) {
+      this.#pass();
+      this.#settle();
+    }
+    this.#sums.take([entry]);
   }
 
   /** Comes before the replay of a graph that fills so many places of its buffer. */

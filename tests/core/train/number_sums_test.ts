@@ -3,9 +3,11 @@ import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { memorySource } from "../../../core/data/source/memory.ts";
 import { measureOf } from "../../../core/train/metrics.ts";
 import { sumsOnHost } from "../../../core/train/number_sums.ts";
+import { RunningMetrics } from "../../../core/train/running_metrics.ts";
 import { add, scalar, toNumbers, zeros } from "../../../ffi/make.ts";
 import { manualSeed } from "../../../ffi/context.ts";
 import { narrow, randn, toDtype } from "../../../ffi/ops.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
 import { open } from "./rig.ts";
 
 open();
@@ -48,4 +50,16 @@ Deno.test("sumsOnHost leaves batches of more than 4,096 numbers to libtorch, and
     sumsOnHost(narrow(large, 1, 0, 2000), narrow(large, 1, 0, 2000), [0]) === null,
     "they lie with gaps",
   );
+});
+
+Deno.test("a small batch is added behind the large ones before it, and has the same bits without them", () => {
+  const { target, output, measure } = measured([1]);
+  const large = randn([5000, 1]), noisy = add(large, randn(large.shape));
+  const seen = (running: RunningMetrics, output: Tensor, target: Tensor) =>
+    running.observe({ output, target, loss: scalar(0.1), items: target.numel });
+  const both = new RunningMetrics(measure), [first, second] = [0, 1].map(() => new RunningMetrics(measure));
+  for (const one of [both, first]) seen(one, noisy, large);
+  for (const one of [both, second]) seen(one, output, target);
+  const sums = [first.sums(), second.sums()];
+  assertEquals(both.sums(), sums[0].map((sum, i) => sum + sums[1][i]));
 });
