@@ -2,6 +2,7 @@
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { type Device, scope } from "../../ffi/tensor.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
+import { loadAllReaders } from "../../core/data/open/readers.ts";
 import { order, partsOf } from "../../core/data/source/order.ts";
 import { build } from "../../core/train/build.ts";
 import { openFeed } from "../../core/train/feed.ts";
@@ -10,6 +11,8 @@ import { LossScaler } from "../../core/train/precision.ts";
 import { trainStep } from "../../core/train/user_step.ts";
 import { setNumerics } from "../../ffi/cuda.ts";
 import type { Program } from "./runs.ts";
+
+await loadAllReaders(); // checks build models without waiting for their data's
 
 export interface Context {
   readonly device: Device;

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { loadAllReaders } from "../../../core/data/open/readers.ts";
 import { build } from "../../../core/train/build.ts";
 import { imagesLast } from "../../../core/train/feed.ts";
 import { toNumbers } from "../../../ffi/make.ts";
@@ -6,6 +7,7 @@ import { conv2d, maxPool2d, randn } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { open, settings } from "./rig.ts";
 
+await loadAllReaders();
 open();
 
 for (const channels of [1, 3]) {
