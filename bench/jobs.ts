@@ -118,7 +118,7 @@ export async function measureJob(
   host: Host = openHost(undefined, TRIES),
 ): Promise<JobRow> {
   const sides = SIDES.filter((side) => side !== "Lightning" || p.lightning !== null);
-  const { load } = machine();
+  const { cpu, load } = machine();
   const measured: JobRow["sides"] = {};
   let first: Trained | undefined;
   using _busy = busy ? neighbour() : null;
@@ -143,6 +143,7 @@ export async function measureJob(
     steps,
     batch,
     date,
+    cpu,
     load,
     code: codeOf("jobs"),
     sides: measured,

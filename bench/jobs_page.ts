@@ -25,6 +25,8 @@ export interface JobRow {
   readonly steps: number;
   readonly batch: number;
   readonly date: string;
+  /** Rows may be of several machines. */
+  readonly cpu: string;
   /** The machine's load before. */
   readonly load: number;
   readonly code: Code | null;
@@ -79,7 +81,7 @@ export function rowLines(row: JobRow): string[][] {
 function settingText({ rows, date, machine, versions }: JobResults): string {
   const lightning = Object.values(rows).some(({ sides }) => sides.Lightning);
   return [
-    `\`./scripts/bench jobs\`, ${date} at the earliest: ${machine.cpu}, ${machine.cores} cores; libtorch ` +
+    `\`./scripts/bench jobs\`, ${date} at the earliest, on ${machine.cores} cores of the processor that each row's command lines name; libtorch ` +
     `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. A job is timed from the start of its ` +
     "process to its exit: starting, reading the data, training, a validation and two checkpoints an epoch are in it. " +
     "hpctrain runs as it is typed, with all that it does unasked (its events, an offline run of W&B, checkpoints that are " +
@@ -110,7 +112,9 @@ export function jobsPage(results: JobResults): string {
     "Validation loss",
   ];
   const commands = rows.flatMap((row) => [
-    `${titleOf(row)}, ${row.threads === 1 ? "one thread" : `${row.threads} threads`} (${row.date}, ` +
+    `${titleOf(row)}, ${
+      row.threads === 1 ? "one thread" : `${row.threads} threads`
+    } (${row.date}, ${row.cpu}, ` +
     `load ${row.load} before; ${row.steps.toLocaleString("en-US")} steps of ${row.batch}, ` +
     `${row.parameters.toLocaleString("en-US")} parameters):`,
     Object.values(row.sides).map((side) => `    ${side!.command}`).join("\n"),

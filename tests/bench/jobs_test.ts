@@ -25,6 +25,7 @@ const side = (command: string, others = 0, seconds = [3, 1, 2]) => ({
 });
 
 const made = (more: Partial<JobRow> = {}): JobRow => ({
+  cpu: "a CPU",
   title: "a table",
   threads: 1,
   busy: false,
