@@ -115,7 +115,7 @@ export class RunningMetrics {
 
   /** Hot. */
   observe(batch: Observed): void {
-    const sums = sumsOnHost(this.measure, batch);
+    const sums = sumsWithLoss(this.measure, batch);
     const entry = this.#entry(batch.part ?? 0, batch.items, sums ?? NOT_YET);
     if (sums !== null) return this.#takeBehindEarlier(entry);
     const buffer = this.#bufferFor(batch);
@@ -316,7 +316,7 @@ class Sums {
 }
 
 /** The sums of a batch, and behind them its loss; null where ops have to take them. */
-function sumsOnHost(measure: Measure, { output, target, mask, loss }: Observed): Float64Array | null {
+function sumsWithLoss(measure: Measure, { output, target, mask, loss }: Observed): Float64Array | null {
   const mean = mask ? null : numberIn(loss);
   if (mean === null) return null;
   const sums = measure.seesOutputs ? measure.sumsOnHost?.(output, target) ?? null : new Float64Array(1);
