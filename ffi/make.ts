@@ -168,10 +168,13 @@ export function numberIn(t: Tensor): number | null {
   return outF32[0];
 }
 
-/** Copies f32 numbers that stay, dense, on the host, without an op; false of others, or of more than there is room for. */
-export function copyNumbers(to: Float32Array<ArrayBuffer>, { host }: Tensor): boolean {
-  if (tape.recorder !== null || host?.dtype !== "f32" || host.bytes > to.byteLength) return false;
-  native.copyToBuffer(to, host.at, host.bytes);
+/** Copies f32 numbers on the host, in row-major order; false of others, or of more than there is room for. */
+export function copyNumbers(to: Float32Array<ArrayBuffer>, t: Tensor): boolean {
+  if (tape.recorder !== null || t.device !== "cpu" || t.dtype !== "f32" || t.byteLength > to.byteLength) {
+    return false;
+  }
+  if (t.host === null) return scope(() => copyNumbers(to, contiguous(t)));
+  native.copyToBuffer(to, t.host.at, t.host.bytes);
   return true;
 }
 

@@ -15,6 +15,7 @@ import {
 } from "../../ffi/make.ts";
 import {
   cat,
+  contiguous,
   copy_,
   foreachCopy_,
   indexCopy_,
@@ -206,7 +207,8 @@ export class RunningMetrics {
     this.#pass(); // earlier batches come first
     const { measure } = this;
     const sums = scope(() => {
-      const own = measure.seesOutputs ? [measure.rows(output, target, 1, mask)] : [];
+      // The order of a sum is that of memory, which a compiled step chooses by itself.
+      const own = measure.seesOutputs ? [measure.rows(contiguous(output), contiguous(target), 1, mask)] : [];
       return keep(cat([...own, reshape(toDtype(loss, "f64"), [1, 1])], 1));
     });
     this.#passing.push({ values: startReadback(sums), batches: [entry] });
