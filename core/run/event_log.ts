@@ -1,5 +1,12 @@
 // A run's events.jsonl: it is written line by line, read back, cut on resume, and followed while it grows.
-import { decodeEvent, type Emitted, encodeEvent, type Event, type Note } from "./events.ts";
+import {
+  decodeEvent,
+  type Emitted,
+  encodeEvent,
+  type Event,
+  type Note,
+  type WarningEvent,
+} from "./events.ts";
 import { dirname } from "../../deps/path.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import { UserError } from "../base/errors.ts";
@@ -390,4 +397,4 @@ function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 /** Told on the console, and an event. */
-export type Warn = (message: string, step?: number, about?: "spike" | "save" | "memory") => void;
+export type Warn = (message: string, step?: number, about?: WarningEvent["about"]) => void;

@@ -1,7 +1,10 @@
 // The named moments of a run, in the order of a step, and who watches them. A moment that nobody watches is an empty function.
 /** Nobody watches. */
 export const unwatched = {
-  /** The next step waits for its data, now and at every look for it. Training goes on when a promise is kept. */
+  /**
+   * The next step waits for its data, now and at every look for it; stops, saves and evaluations may come between two looks.
+   * Training goes on when a promise is kept.
+   */
   waiting(_step: number): Promise<void> | null | void {},
   /** A step begins; `logged`: it becomes an event. */
   stepping(_step: number, _logged: boolean) {},
@@ -13,7 +16,7 @@ export const unwatched = {
   clipped() {},
   held() {},
   updated() {},
-  /** The whole step is queued; `step` counts it. */
+  /** The whole step is queued; `step` counts it, and so does the cursor from here on (its `epoch` begins with 0). */
   stepped(_step: number) {},
   /** The numbers of the step before are there, and are told. */
   arrived() {},

@@ -24,7 +24,7 @@ export interface WandbOptions extends Omit<RunFacts, "parent"> {
 const wantsWandb = ({ wandb }: Pick<Config, "wandb">): boolean =>
   wandb.enabled && !wandb.disabled && wandb.mode !== "disabled";
 
-/** After this wait at the end of a run, sync-wandb has to upload the rest. The end has 30 s (core/train/exit_bound.ts). */
+/** After this wait at the end of a run, sync-wandb has to upload the rest. The end has 30 s (core/train/leaving_bound.ts). */
 const UPLOAD_PATIENCE_MS = 20_000;
 
 export function wandbOutput({ parent, ...run }: RunFacts): Output | null {

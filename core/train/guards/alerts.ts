@@ -19,7 +19,7 @@ interface Alerts {
 }
 
 const LIMIT_MS = 30_000;
-/** The end of a run has 30 s (core/train/exit_bound.ts), and the command some of them. */
+/** The end of a run has 30 s (core/train/leaving_bound.ts), and the command some of them. */
 const CLOSE_MS = 20_000;
 /** Alerts beyond these are only counted. */
 const MOST = 32;
