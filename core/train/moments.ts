@@ -2,7 +2,7 @@
 /** Nobody watches. */
 export const unwatched = {
   /**
-   * The next step waits for its data, now and at every look for it; a stop or a save may come between two looks.
+   * The next step waits for its data, now and at every look for it; stops, saves and evaluations may come between two looks.
    * Training goes on when a promise is kept.
    */
   waiting(_step: number): Promise<void> | null | void {},
