@@ -133,7 +133,7 @@ const READERS: Readonly<Record<string, (found: Json) => Comparison[]>> = {
         ),
         ...byCommand(
           { command: commands["hpctrain --compile"] },
-          compared(TIME, `${what}, \`--compile\``, 1e-6 * median(fast), inSeconds, true),
+          compared(TIME, `${what}, \`--compile\``, 1e-6 * median(fast), inSeconds),
         ),
         ...compared(MEMORY, `memory of ${title.replace(/, .*/, "")}`, peak.hpctrain, {
           eager: peak["PyTorch eager"],
