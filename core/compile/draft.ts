@@ -38,7 +38,7 @@ export interface FuseOptions {
 }
 
 /** A group that may grow. */
-interface Growing {
+export interface Growing {
   readonly at: number;
   readonly space: string;
   readonly sinks: Ref[];

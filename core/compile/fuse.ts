@@ -8,15 +8,15 @@ import { callOp, callSigmoid, mklFunction, type Sigmoid, sigmoidHasTail, type Ve
 import { cleared, copied, embedded, joined } from "./copies.ts";
 import { sumsShareLoops } from "./cuda/schedule.ts";
 import { withDestinations } from "./destinations.ts";
-import { Draft, type FuseOptions } from "./draft.ts";
+import { Draft, type FuseOptions, type Growing } from "./draft.ts";
 import { withEpilogues } from "./epilogue.ts";
-import { buildGroup, type BuiltGroup, isReduction, NotInMemory, spaceOf, UnfitGroup } from "./group.ts";
+import { buildGroup, isReduction, NotInMemory, spaceOf, UnfitGroup } from "./group.ts";
 import { type Graph, isOther, type Node, type Ref } from "./graph.ts";
 import { ELEMENT_BYTES, type GroupKernel, VECTOR_FUNCTIONS } from "./kernel.ts";
 import { orderedSum, standsAlone, type SumNode } from "./sums.ts";
 import { KnownGroups } from "./known_groups.ts";
 import { rewritten } from "./passes.ts";
-import { buffersRead, type Home, type Program, type ProgramPart } from "./program.ts";
+import { buffersRead, checkedOrder, type Home, type Program, type ProgramPart } from "./program.ts";
 import { argsOf, liveIn, usesIn } from "./uses.ts";
 import { mixesSums, simplified } from "./strided_access.ts";
 
@@ -104,10 +104,8 @@ class Fusion {
 
   program(parts: readonly ProgramPart[]): Program {
     const { buffers } = this.#draft;
-    return {
-      parts: this.options.libraryProducts ? parts : withDestinations(withEpilogues(parts, buffers), buffers),
-      buffers,
-    };
+    const moved = () => withDestinations(withEpilogues(parts, buffers), buffers);
+    return checkedOrder({ parts: this.options.libraryProducts ? parts : moved(), buffers });
   }
 
   /** These values cost much and are computed in more than one group. */
@@ -369,22 +367,38 @@ class Fusion {
       standsAlone(this.graph, node as SumNode, this.options.threads ?? 1);
   }
 
-  /** Groups are built a last time, without stores that nobody reads. */
+  /** Groups are built a last time: with what lies in memory by now, and then without stores that nobody reads. */
   #finished(): ProgramPart[] {
-    const readers = this.#readersOf(), draft = this.#draft;
+    const draft = this.#draft;
+    draft.parts.forEach((part, at) => {
+      if (!("built" in part)) return;
+      const memory = draft.memoryAt(at);
+      if ([...part.built.absent].some((ref) => memory.bufferOf(ref) !== null)) this.#again(part, at);
+    });
+    const readers = this.#readersOf();
     return draft.parts.map((part, at) => {
       if (!("built" in part)) return part;
       const stored = (ref: Ref) =>
         draft.homes.has(ref) ||
         [...readers.get(draft.bufferOf.get(ref)!) ?? []].some((one) => one !== at);
-      const name = nameOf(part.sinks.map((ref) => this.graph.nodes[ref].op)), memory = draft.memoryAt(at);
-      // The last build holds where all is stored, and where nothing more lies in memory by now.
-      const { kernel, absent } = part.built;
-      const holds = part.sinks.every(stored) && [...absent].every((ref) => memory.bufferOf(ref) === null);
-      const asBefore = { ...part.built, kernel: { ...kernel, name } };
-      part.built = holds ? asBefore : fitting(() => buildGroup(memory, part.sinks, name, stored)) ?? asBefore;
-      return this.options.exact ? { ...part.built.kernel, exact: true } : part.built.kernel;
+      if (!part.sinks.every(stored)) this.#again(part, at, stored);
+      const kernel = {
+        ...part.built.kernel,
+        name: nameOf(part.sinks.map((ref) => this.graph.nodes[ref].op)),
+      };
+      return this.options.exact ? { ...kernel, exact: true } : kernel;
     });
+  }
+
+  /** A group stays as it is where reading what lies in memory by now takes more than a group has; computing it takes less. */
+  #again(part: Growing, at: number, stored?: (ref: Ref) => boolean): void {
+    try {
+      const built = buildGroup(this.#draft.memoryAt(at), part.sinks, "", stored);
+      // What only the new group would read may have lost its store.
+      if (!stored || built.reads.isSubsetOf(part.built.reads)) part.built = built;
+    } catch (thrown) {
+      if (!(thrown instanceof UnfitGroup)) throw thrown;
+    }
   }
 
   #readersOf(): Map<number, Set<number>> {
@@ -401,16 +415,6 @@ class Fusion {
 
 const isWhole = ({ offset, strides }: Pick<Located, "offset" | "strides">, { shape }: Node): boolean =>
   offset === 0 && String(strides) === String(rowMajor(loopsOver(shape)));
-
-/** Null where reading what lies in memory by now takes more than a group has; computing it takes less. */
-function fitting(build: () => BuiltGroup): BuiltGroup | null {
-  try {
-    return build();
-  } catch (thrown) {
-    if (thrown instanceof UnfitGroup) return null;
-    throw thrown;
-  }
-}
 
 /** These results are always in memory. */
 const ALWAYS: ReadonlySet<string> = new Set([

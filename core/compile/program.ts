@@ -93,6 +93,21 @@ export function buffersWritten(part: ProgramPart): ReadonlySet<number> {
   return found;
 }
 
+/** A part that reads what no part before it wrote would take whatever lay in memory. */
+export function checkedOrder({ parts, buffers }: Program): Program {
+  const written = new Set<number>();
+  for (const part of parts) {
+    const own = buffersWritten(part);
+    for (const slot of buffersRead(part)) {
+      if (buffers[slot].home.from !== "arena" || written.has(slot)) continue;
+      if (part.kernel === "group" && own.has(slot)) continue; // an earlier stage of its own
+      throw new Error(`internal: ${part.name} reads value ${buffers[slot].ref}, which nothing wrote before.`);
+    }
+    for (const slot of own) written.add(slot);
+  }
+  return { parts, buffers };
+}
+
 function readBy(part: ProgramPart): Set<number> {
   const read = new Set<number>();
   const inStage = (stage: { readonly instructions: GroupKernel["stages"][0]["instructions"] } | null) => {

@@ -56,6 +56,11 @@ export const BITS_CASES: readonly BitsCase[] = [
   ],
   ["logsumexp", [ROWS], (x) => op("logsumexp")(x, [1])],
   ["norm", [ROWS], (x) => op("linalg_vector_norm")(x, { dim: [-1], keepdim: true })],
+  [
+    "the square of a turned product with a bias, copied in rows",
+    [[3, 8, 6], [5, 6], [5]],
+    (x, w, b) => ops.square(op("contiguous")(op("transpose.int")(op("linear")(x, w, b), 1, 2))),
+  ],
   ["cumsum", [ROWS], (x) => ops.cumsum(x, 1)],
   ["dot", [[50], [50]], (x, y) => ops.dot(x, y)],
   ["rms_norm", [ROWS, [37]], (x, w) => ops.rmsNorm(x, [37], w, 1e-6)],
