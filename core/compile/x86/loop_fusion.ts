@@ -128,11 +128,21 @@ const standing = ({ strides }: StridedAccess): readonly number[] => strides.with
 const extent = (dims: readonly Dim[]): number =>
   dims.reduce((sum, { stride, size }) => sum + stride * (size - 1), 1);
 
+/** The first element that is reached at any time, and the one behind the last. A batch may go backwards. */
+function rangeOf({ begin, loops, dims }: Reach): [number, number] {
+  const ways = [...loops, ...dims].map(({ stride, size }) => stride * (size - 1));
+  const sum = (of: readonly number[]) => of.reduce((all, way) => all + way, begin);
+  return [sum(ways.filter((way) => way < 0)), sum(ways.filter((way) => way > 0)) + 1];
+}
+
+const goesBack = ({ loops }: Reach): boolean => loops.some(({ stride }) => stride < 0);
+
 /** Neither reaches at one time what the other, or it itself, writes at another time. */
 function agree(a: Reach, b: Reach): boolean {
   if (a.slot !== b.slot || !a.writes && !b.writes) return true;
-  const all = (one: Reach) => extent([...one.loops, ...one.dims]);
-  if (a.begin + all(a) <= b.begin || b.begin + all(b) <= a.begin) return true;
+  const [beginA, endA] = rangeOf(a), [beginB, endB] = rangeOf(b);
+  if (endA <= beginB || endB <= beginA) return true;
+  if (goesBack(a) || goesBack(b)) return false;
   const rows = a.dims.filter(({ stride }) => b.dims.some((other) => other.stride === stride));
   if (rows.some(({ stride }) => besides(a, b, stride))) return true;
   // Both move alike, and what they reach at one time ends before the next one's begins.

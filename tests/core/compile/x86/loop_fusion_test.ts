@@ -137,6 +137,25 @@ Deno.test("what reads another head's numbers is no part of the loop", () => {
   assertEquals(kindsOf(kernels.map((kernel) => shifted(kernel, 400))), [["gemm", "gemm"]]);
 });
 
+Deno.test("a batch that goes backwards through what was written before it is no part of the loop", () => {
+  const copy: GroupKernel = {
+    ...{ kernel: "group", name: "copy", sizes: [2, 7] },
+    stages: [{
+      instructions: [{ op: "load", from: strided(1, [7, 1]) }],
+      stores: [{ value: 0, to: strided(0, [7, 1], 16) }],
+      reductions: [],
+    }],
+  };
+  const product = (a: number, c: number): GemmKernel => ({
+    ...{ kernel: "gemm", name: "gemm", m: 2, n: 2, k: 7, a: strided(0, [7, 1], a), b: strided(1, [1, 7]) },
+    ...{ c: strided(0, [2, 1], c), add: false, epilogue: null },
+  });
+  const kernels = [copy, product(16, 32), product(0, 48)], slots = [new Float32Array(64), numbers(14)];
+  assertEquals(inBatches(kernels).map(({ kernel }) => kernel), ["group", "batch"]);
+  assertEquals(nestsOf(kernels), []);
+  for (const isa of ISAS) assertEquals(runKernels(kernels, isa, slots), apart(kernels, slots, isa));
+});
+
 Deno.test("random products and groups in one memory compute the same in loops as one after the other", () => {
   let state = 7, nested = 0;
   const below = (count: number): number => {
@@ -151,6 +170,13 @@ Deno.test("random products and groups in one memory compute the same in loops as
     const operand = (turned: boolean): readonly [StridedAccess, Steps] => {
       const row = [width, heads * width][below(2)], steps = row === width ? dense : among;
       return [strided(0, turned ? [1, row] : [row, 1], begin()), steps];
+    };
+    /** From the last one to the first. */
+    const backwards = (
+      [access, [sample, head]]: readonly [StridedAccess, Steps],
+    ): readonly [StridedAccess, Steps] => {
+      const last = (sizes.samples - 1) * sample + (heads - 1) * head;
+      return [{ ...access, offset: access.offset + last }, [-sample, -head]];
     };
     const kernels: Kernel[] = [];
     for (let i = 2 + below(3); i > 0; i--) {
@@ -168,7 +194,9 @@ Deno.test("random products and groups in one memory compute the same in loops as
           }],
         });
       } else {
-        const [a, b, c] = [operand(false), operand(true), operand(false)];
+        const [a, b, c] = [operand(false), operand(true), operand(false)].map((one) =>
+          below(5) === 0 ? backwards(one) : one
+        );
         // A product's own matrices lie apart from its result, as in a plan.
         kernels.push(...products(sizes, [tokens, width, width], { a, b: [{ ...b[0], slot: 1 }, b[1]], c }));
       }
