@@ -48,7 +48,8 @@ class Rewriter {
     const first = over.indexOf(false), last = over.lastIndexOf(false);
     const leading = first > 0, trailing = last < loops.length - 1;
     const between = over.slice(Math.max(0, first), last + 1).includes(true);
-    if (this.exact || first < 0 || !(leading && trailing) && !between) return this.#add(node);
+    const ordered = this.exact && node.op === "sum"; // as libtorch adds
+    if (ordered || first < 0 || !(leading && trailing) && !between) return this.#add(node);
     // The last run of loops that are summed goes first.
     const end = over.lastIndexOf(true);
     let begin = end;

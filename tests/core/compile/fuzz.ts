@@ -99,9 +99,11 @@ function reduced(random: Random, x: Tensor): Tensor {
 
 function moved(random: Random, x: Tensor): Tensor {
   const { shape } = x, rank = shape.length, d = below(random, rank);
-  switch (below(random, 8)) {
+  switch (below(random, 9)) {
     case 0:
       return ops.transpose(x, d, below(random, rank));
+    case 7:
+      return ops.contiguous(ops.transpose(x, d, below(random, rank)));
     case 1:
       return ops.reshape(x, [-1]);
     case 2:
@@ -119,6 +121,14 @@ function moved(random: Random, x: Tensor): Tensor {
     default:
       return ops.select(x, d, below(random, shape[d]));
   }
+}
+
+/** With a bias, where a value can be one, and a function behind it or none. */
+function product(random: Random, x: Tensor, weight: Tensor, values: readonly Tensor[]): Tensor {
+  const biases = values.filter(({ shape }) => shape.length === 1 && shape[0] === weight.shape[0]);
+  const bias = biases.length > 0 && random() < 0.7 ? pick(random, biases) : null;
+  const made = ops.linear(x, weight, bias);
+  return random() < 0.5 ? made : ops.tanh(made);
 }
 
 const fits = (a: readonly number[], b: readonly number[]): boolean =>
@@ -153,6 +163,6 @@ function step(random: Random, x: Tensor, values: readonly Tensor[]): Tensor {
     return pick(random, IN_PLACE)(fresh, same.length > 0 ? pick(random, same) : ops.sigmoid(x));
   }
   const products = values.filter((t) => t.shape.length === 2 && t.shape[1] === x.shape.at(-1));
-  if (kind < 0.8 && products.length > 0) return ops.tanh(ops.linear(x, pick(random, products), null));
+  if (kind < 0.8 && products.length > 0) return product(random, x, pick(random, products), values);
   return others.length > 0 ? pick(random, BINARY)(x, pick(random, others)) : ops.tanh(x);
 }

@@ -1,4 +1,4 @@
-// Random compositions, recorded, lowered and derived, against autograd. HPCTRAIN_STORM says how many;
+// Random compositions, recorded, lowered and derived, and then as plans, against autograd. HPCTRAIN_STORM says how many;
 // `./scripts/storm graphs` takes 1,000 and more.
 import { assertEquals } from "@std/assert";
 import { backward, gradOf, noGrad, requireGrad } from "../../../ffi/autograd.ts";
@@ -10,13 +10,14 @@ import { sentenceOf } from "../../../core/compile/refused.ts";
 import { op } from "../../../core/models/user/op.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { type Compared, compared } from "./compiled.ts";
+import { differing } from "./differing.ts";
 import { composition, randomFrom, randomShape } from "./fuzz.ts";
 
 useLibtorch();
 setThreads(1);
 for (const name of ["leaky_relu", "leaky_relu_"]) scope(() => op(name)(randn([2]))); // opens the libraries
 
-const CASES = Number(Deno.env.get("HPCTRAIN_STORM") ?? 150);
+const CASES = Number(Deno.env.get("HPCTRAIN_STORM") ?? 300);
 const SEED = Number(Deno.env.get("HPCTRAIN_STORM_SEED") ?? 1);
 /** By the largest gradient of a parameter, if that is not smaller than FLOOR. */
 const BOUND = 1e-5, FLOOR = 1e-3;
@@ -46,17 +47,18 @@ function beyond(
   }
 }
 
+function shapesOf(seed: number): number[][] {
+  const random = randomFrom(seed + 7);
+  return Array.from({ length: 2 + Math.floor(random() * 3) }, () => randomShape(random));
+}
+
 Deno.test(`${CASES} random compositions have autograd's gradients`, () => {
   const wrong: string[] = [];
   for (let i = 0; i < CASES; i++) {
     const seed = SEED * 1_000_003 + i;
     scope(() => {
       manualSeed(BigInt(seed));
-      const random = randomFrom(seed + 7);
-      const parameters = Array.from(
-        { length: 2 + Math.floor(random() * 3) },
-        () => randn(randomShape(random)),
-      );
+      const parameters = shapesOf(seed).map((shape) => randn(shape));
       const input = rand([1]), target = rand([1]);
       const made = compared({
         input,
@@ -75,3 +77,21 @@ Deno.test(`${CASES} random compositions have autograd's gradients`, () => {
   }
   assertEquals(wrong, []);
 });
+
+/** What is wrong in a plan is not rounding: a value that nothing made, or another one's. */
+const PLAN_BOUND = 1e-3;
+
+for (const exact of [false, true]) {
+  Deno.test(`${CASES} random compositions as ${exact ? "exact" : "fast"} plans have autograd's numbers`, () => {
+    const wrong: string[] = [];
+    for (let i = 0; i < CASES; i++) {
+      const seed = SEED * 1_000_003 + i;
+      const pass = (parameters: Tensor[]) => composition(seed, parameters);
+      const found = scope(() =>
+        differing({ takes: shapesOf(seed), pass, exact, threads: 1, bound: PLAN_BOUND })
+      );
+      if (found !== "") wrong.push(`${seed}: ${found}`);
+    }
+    assertEquals(wrong, []);
+  });
+}
