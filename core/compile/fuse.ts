@@ -394,7 +394,7 @@ class Fusion {
   #again(part: Growing, at: number, stored?: (ref: Ref) => boolean): void {
     try {
       const built = buildGroup(this.#draft.memoryAt(at), part.sinks, "", stored);
-      // What only the new group would read may have lost its store.
+      // A value that the group did not read before may have lost its store.
       if (!stored || built.reads.isSubsetOf(part.built.reads)) part.built = built;
     } catch (thrown) {
       if (!(thrown instanceof UnfitGroup)) throw thrown;
