@@ -1,4 +1,4 @@
-// Attention by libtorch's kernels for GPUs, whose scores are never written out: which arguments and results its calls have.
+// Attention by libtorch's kernels, whose scores are never written out: which arguments and results its calls have.
 import { type AttentionKernel, cudnnAttention } from "../../ffi/attention.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import type { Builder } from "./builder.ts";
@@ -54,12 +54,12 @@ const BACKWARD: Readonly<Record<FusedAttention, string>> = {
     "Tensor, Tensor)",
 };
 
-const BY_HEADS = /^_scaled_dot_product_(efficient|cudnn)_attention(_backward)?\(/;
+const BY_HEADS = /^_scaled_dot_product_(?:efficient|cudnn|flash)_attention(?:_for_cpu)?(_backward)?\(/;
 
 /** True of results whose tensor is [n, heads, tokens, width] and lies as [n, tokens, heads, width]: the value is over these. */
 export const liesByTokens = (schema: string, index: number): boolean => {
   const found = BY_HEADS.exec(schema);
-  return found !== null && index <= (found[2] ? 2 : 0);
+  return found !== null && index <= (found[1] ? 2 : 0);
 };
 
 hostOps.set(
@@ -87,6 +87,44 @@ export function attended(
     ? [...given, null, true, 0, causal, false, scale]
     : [...given, null, true, 0, causal, scale];
   return b.permute(b.call(FORWARD[kernel], values, turned(shape)), TURNED);
+}
+
+const ON_CPU = "_scaled_dot_product_flash_attention_for_cpu";
+
+/** On a CPU, where a mask of numbers may be added. */
+export function attendedOnCpu(
+  b: Builder,
+  [q, k, v]: readonly Ref[],
+  { causal, scale, mask }: Heads & { readonly mask: Ref | null },
+): Ref {
+  const call = b.call(
+    `${ON_CPU}(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, ` +
+      "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+    [of(q), of(k), of(v), 0, causal, mask === null ? null : of(mask), scale],
+    turned(b.shape(q)),
+  );
+  return b.permute(call, TURNED);
+}
+
+/** The gradients of q, k and v. `y` and `back` as for attendedBackward. */
+export function attendedOnCpuBackward(
+  b: Builder,
+  y: Ref,
+  back: Ref,
+  [q, k, v, ...others]: readonly unknown[],
+): readonly Ref[] {
+  const shapes = [q, k, v].map((one) => turned(b.shape((one as { readonly ref: Ref }).ref)));
+  const [count, tokens, heads] = b.shape(y), sums = b.result(y, 1, [count, heads, tokens]);
+  const call = b.call(
+    `${ON_CPU}_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, ` +
+      "float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) " +
+      "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+    [of(b.permute(back, TURNED)), q, k, v, of(b.permute(y, TURNED)), of(sums), ...others],
+    shapes[0],
+  );
+  return [call, b.result(call, 1, shapes[1]), b.result(call, 2, shapes[2])].map((one) =>
+    b.permute(one, TURNED)
+  );
 }
 
 export const FUSED_ATTENTIONS: Readonly<Record<string, FusedAttention>> = {

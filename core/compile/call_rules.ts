@@ -1,6 +1,6 @@
 // Gradients of calls: libtorch's own backward ops. A call's gradient can't be derived once more unless that op stands
 // here, too.
-import { attendedBackward, FUSED_ATTENTIONS } from "./attentions.ts";
+import { attendedBackward, attendedOnCpuBackward, FUSED_ATTENTIONS } from "./attentions.ts";
 import { type Builder, isRef } from "./builder.ts";
 import { type Backward, type CallRule, KERNEL_RULES, of } from "./kernel_rules.ts";
 import { hasGradients, nameOfCall, type Node, type Ref } from "./graph.ts";
@@ -11,6 +11,11 @@ import { GELU_BACKWARD } from "./turned_gelu.ts";
 
 export type Call = Extract<Node, { op: "call" }>;
 
+export const CONVOLUTION_BACKWARD =
+  "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, " +
+  "SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, " +
+  "bool[3] output_mask) -> (Tensor, Tensor, Tensor)";
+
 const RULES: Readonly<Record<string, CallRule>> = {
   ...KERNEL_RULES,
   convolution: ({ b, back, given, wanted, shapeOf }) => {
@@ -18,9 +23,7 @@ const RULES: Readonly<Record<string, CallRule>> = {
     const mask = [wanted(0), wanted(1), bias !== null && wanted(2)];
     const channels = bias === null ? null : shapeOf(2);
     const call = b.call(
-      "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, " +
-        "SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, " +
-        "bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      CONVOLUTION_BACKWARD,
       [of(back[0]!), x, w, channels, stride, padding, dilation, transposed, outputPadding, groups, mask],
       shapeOf(0),
     );
@@ -160,17 +163,8 @@ const RULES: Readonly<Record<string, CallRule>> = {
       [1, 2, 3].map((n): [string, CallRule] => [`${name}${n}d`, (at) => [ofBorder(at, `${name}${n}d`, n)]])
     ),
   ),
-  _scaled_dot_product_flash_attention_for_cpu: ({ b, y, result, back, given, shapeOf }) => {
-    const [q, k, v, dropout, causal, mask, scale] = given;
-    const call = b.call(
-      "_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, " +
-        "Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) " +
-        "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
-      [of(back[0]!), q, k, v, of(y), of(result(1, shapeOf(0).slice(0, -1))), dropout, causal, mask, scale],
-      shapeOf(0),
-    );
-    return [call, b.result(call, 1, shapeOf(1)), b.result(call, 2, shapeOf(2))];
-  },
+  _scaled_dot_product_flash_attention_for_cpu: ({ b, y, back, given }) =>
+    attendedOnCpuBackward(b, y, back[0]!, given),
 };
 
 /** The results of a backward op that are wanted, by the numbers of the arguments that they are gradients of. */

@@ -77,17 +77,26 @@ function release(t: Tensor): void {
 /** [n, heads, tokens, width] of [n, tokens, heads, width]. */
 const BY_TOKENS = [0, 2, 1, 3];
 
+/** Dimensions from the outermost to the innermost one, as [n, h, w, c] lies. */
+const LAST = [0, 2, 3, 1];
+
+/** Its places follow each other in this order of dimensions, without gaps. */
+function liesIn({ shape, strides }: Tensor, order: readonly number[]): boolean {
+  let step = 1;
+  return order.toReversed().every((d) => {
+    const fits = shape[d] === 1 || strides[d] === step;
+    step *= shape[d];
+    return fits;
+  });
+}
+
 /** The same tensor, or a copy if it does not lie in this order without gaps. */
 export function denseIn(t: Tensor, lies: CallResult["lies"] = "first"): Tensor {
   if (lies === "tokens") {
-    const turned = permute(t, BY_TOKENS);
-    return turned.contiguous ? t : permute(contiguous(turned), BY_TOKENS);
+    return liesIn(t, BY_TOKENS) ? t : permute(contiguous(permute(t, BY_TOKENS)), BY_TOKENS);
   }
   if (lies !== "last") return t.kept && t.host !== null || t.contiguous ? t : contiguous(t);
-  const { shape, strides } = t, [, channels, height, width] = shape;
-  const whole = [height * width * channels, 1, width * channels, channels];
-  const dense = whole.every((stride, i) => shape[i] === 1 || strides[i] === stride);
-  return dense ? t : contiguous(t, "channels_last");
+  return liesIn(t, LAST) ? t : contiguous(t, "channels_last");
 }
 
 interface ResultPlace extends ResultMemory {

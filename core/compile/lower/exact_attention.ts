@@ -1,10 +1,11 @@
 // Attention as libtorch computes it on a CPU: by one kernel where that takes the arguments, else by products and a softmax
 // in the order of _scaled_dot_product_attention_math.
 import { rowMajor } from "../access.ts";
+import { attendedOnCpu } from "../attentions.ts";
 import type { Ref } from "../graph.ts";
 import { learns } from "./calls.ts";
 import { type Lowering, num } from "./lowering.ts";
-import { flash, matrices } from "./products.ts";
+import { matrices } from "./products.ts";
 
 export function exactAttention(
   g: Lowering,
@@ -21,7 +22,7 @@ export function exactAttention(
   if (mask === null && g.shape(q).length === 3) return ofOneSample(g, [q, k, v], dropout, causal, scale);
   const added = mask === null ? null : addedMask(g, mask);
   if (dropout === 0 && takesFlash(g, [q, k, v], added)) {
-    return flash(g, [q, k, v], { causal, mask: added, scale });
+    return attendedOnCpu(g.b, [q, k, v], { causal, mask: added, scale });
   }
   const tokens = g.shape(q).at(-2)!, keys = g.shape(k).at(-2)!;
   const root = num(Math.sqrt(scale ?? 1 / Math.sqrt(g.shape(q).at(-1)!)));

@@ -1,6 +1,6 @@
 // Matrix products and attention.
 import { attentionKernel, hasCudnnAttention } from "../../../ffi/attention.ts";
-import { attended, type FusedAttention } from "../attentions.ts";
+import { attended, attendedOnCpu, type FusedAttention } from "../attentions.ts";
 import { broadcastShapes, numelOf } from "../builder.ts";
 import { rowMajor } from "../access.ts";
 import { type Lowering, num, type Rules } from "./lowering.ts";
@@ -129,7 +129,7 @@ function attention(
   const fits = dropout === 0 && shape.length === 4 && mask === null && g.shape(v).at(-1) === shape.at(-1) &&
     g.shape(k).slice(0, 2).join() === shape.slice(0, 2).join();
   if (fits && g.device === "cpu" && tokens * keys > MOST_SCORES) {
-    return flash(g, [q, k, v], { causal, mask: null, scale });
+    return attendedOnCpu(g.b, [q, k, v], { causal, mask: null, scale });
   }
   const kernel = fits ? fusedKernel(g, shape, causal) : null;
   if (kernel !== null) return attended(g.b, kernel, [q, k, v], { causal, scale });
@@ -154,19 +154,6 @@ function fusedKernel(g: Lowering, shape: readonly number[], causal: boolean): Fu
   const kernel = attentionKernel({ heads: shape[1], width, causal, dropout: 0 }, dtype, device);
   if (kernel === "cuDNN" && !hasCudnnAttention()) return dtype === "f32" ? null : "flash";
   return kernel === "math" ? null : kernel;
-}
-
-export function flash(
-  g: Lowering,
-  [q, k, v]: readonly Ref[],
-  { causal, mask, scale }: { causal: boolean; mask: Ref | null; scale: number | null },
-): Ref {
-  return g.b.call(
-    "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, " +
-      "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
-    [{ ref: q }, { ref: k }, { ref: v }, 0, causal, mask === null ? null : { ref: mask }, scale],
-    g.shape(q),
-  );
 }
 
 // einsum of one or two tensors: a permutation, sums, and a product.

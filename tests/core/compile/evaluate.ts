@@ -5,6 +5,7 @@ import { add, scalar, sub } from "../../../ffi/make.ts";
 import * as ops from "../../../ffi/ops.ts";
 import { parseSchema } from "../../../ffi/schema.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
+import { liesByTokens } from "../../../core/compile/attentions.ts";
 import type { Graph, Node, Ref, TensorOrigin } from "../../../core/compile/graph.ts";
 import { callable } from "../../../core/compile/recorded_calls.ts";
 
@@ -39,19 +40,19 @@ export function evaluate(
 ): Tensor[] {
   return noGrad(() => {
     const values: Tensor[] = [], calls = new Map<Ref, Tensor[]>();
-    nodes.forEach((node, r) => values[r] = valueOf(node, r, values, calls, tensors));
+    nodes.forEach((_, r) => values[r] = valueOf(nodes, r, values, calls, tensors));
     return wanted.map((r) => values[r]);
   });
 }
 
 function valueOf(
-  node: Node,
+  nodes: readonly Node[],
   r: Ref,
   values: readonly Tensor[],
   calls: Map<Ref, Tensor[]>,
   tensors: (origin: TensorOrigin) => Tensor,
 ): Tensor {
-  const args = "args" in node ? node.args.map((a) => values[a]) : [];
+  const node = nodes[r], args = "args" in node ? node.args.map((a) => values[a]) : [];
   const [a, b, c] = args;
   switch (node.op) {
     case "tensor":
@@ -97,10 +98,12 @@ function valueOf(
     case "call": {
       const made = callable(node.schema)(...given(node.values, values));
       calls.set(r, (Array.isArray(made) ? made : [made]) as Tensor[]);
-      return laid(calls.get(r)![0], node.last);
+      return laid(calls.get(r)![0], node, node.schema, 0);
     }
-    case "result":
-      return laid(calls.get(node.args[0])![node.index], node.last);
+    case "result": {
+      const { schema } = nodes[node.args[0]] as { schema: string };
+      return laid(calls.get(node.args[0])![node.index], node, schema, node.index);
+    }
     case "stop":
       return a;
     case "copy":
@@ -114,8 +117,9 @@ function valueOf(
   }
 }
 
-/** [n, h, w, c] of [n, c, h, w]. */
-const laid = (t: Tensor, last = false): Tensor => last ? ops.permute(t, [0, 2, 3, 1]) : t;
+/** [n, h, w, c] of [n, c, h, w], and [n, tokens, heads, width] of [n, heads, tokens, width]. */
+const laid = (t: Tensor, { last }: { readonly last?: boolean }, schema: string, index: number): Tensor =>
+  last ? ops.permute(t, [0, 2, 3, 1]) : liesByTokens(schema, index) ? ops.permute(t, [0, 2, 1, 3]) : t;
 
 function given(args: readonly unknown[], values: readonly Tensor[]): unknown[] {
   return args.map((value) => {
