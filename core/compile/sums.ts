@@ -32,14 +32,15 @@ interface Spot {
 const LANES = 8, SIDE = 4;
 /** From here on it takes larger steps. */
 const MOST_ROWS = 2 ** 19;
-/** libtorch divides larger sums among threads. */
+/** libtorch divides larger sums among threads, those over rows by columns. */
 const GRAIN = 32_768;
 
 /** A sum over the rows is the same where it is part of a larger group. */
 const isPlain = (columns: number): boolean => columns > 1 && columns % (LANES * SIDE) === 0;
 
 const hasOrder = (rows: number, columns: number, threads: number): boolean =>
-  rows < MOST_ROWS && (threads === 1 || rows * columns < GRAIN);
+  rows < MOST_ROWS &&
+  (threads === 1 || rows * columns < GRAIN || columns % (LANES * SIDE * threads) === 0);
 
 /** Sums of each column of a matrix without gaps: sum(0). */
 export function columnSums(plan: SumPlan, from: SummedRows, to: Spot): void {
