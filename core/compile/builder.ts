@@ -166,13 +166,13 @@ export class Builder {
         return node.dims.map((d) => strides[d]);
       }
       case "tensor":
-        return this.#liesLast(r) ? lastStrides(shape) : rowMajor(shape);
+        return this.liesLast(r) ? lastStrides(shape) : rowMajor(shape);
       case "embed":
-        return !node.inRows && this.#liesLast(node.args[0]) ? lastStrides(shape) : rowMajor(shape);
+        return !node.inRows && this.liesLast(node.args[0]) ? lastStrides(shape) : rowMajor(shape);
       case "sum":
       case "amax":
       case "cat":
-        return node.args.every((arg) => this.#liesLast(arg)) ? lastStrides(shape) : rowMajor(shape);
+        return node.args.every((arg) => this.liesLast(arg)) ? lastStrides(shape) : rowMajor(shape);
       case "slice":
       case "stop":
         return this.#strides(node.args[0]);
@@ -199,10 +199,11 @@ export class Builder {
     if (call.op !== "call" || shape.length !== IMAGE) return false;
     const name = nameOfCall(call.schema), known = IMAGES[name], image = known && call.values[known.image];
     if (!isRef(image) || !known.results.includes(index) || !followsImage(name, shape)) return false;
-    return this.#liesLast(image.ref);
+    return this.liesLast(image.ref);
   }
 
-  #liesLast(r: Ref): boolean {
+  /** True of images whose channels lie side by side in libtorch's tensor. */
+  liesLast(r: Ref): boolean {
     const node = this.nodes[r];
     if (node.op === "tensor") { // of one channel, too, of which strides say little
       return this.imagesLast && node.origin.from === "input" && node.shape.length === IMAGE;
@@ -313,10 +314,10 @@ export class Builder {
   }
 
   /** The dimensions before the last two are alike. */
-  gemm(a: Ref, b: Ref, transposeA = false, transposeB = false): Ref {
+  gemm(a: Ref, b: Ref, transposeA = false, transposeB = false, chain?: number): Ref {
     const [x, y] = this.way === "faithful" ? [null, null] : [this.#turned(a), this.#turned(b)];
-    if (x !== null) return this.gemm(x, b, !transposeA, transposeB);
-    if (y !== null) return this.gemm(a, y, transposeA, !transposeB);
+    if (x !== null) return this.gemm(x, b, !transposeA, transposeB, chain);
+    if (y !== null) return this.gemm(a, y, transposeA, !transposeB, chain);
     const left = this.shape(a), right = this.shape(b);
     const [m, k] = transposeA ? [left.at(-1)!, left.at(-2)!] : [left.at(-2)!, left.at(-1)!];
     const [l, n] = transposeB ? [right.at(-1)!, right.at(-2)!] : [right.at(-2)!, right.at(-1)!];
@@ -324,7 +325,8 @@ export class Builder {
       throw new Error(`internal: [${left}] and [${right}] have no product.`);
     }
     const shape = [...left.slice(0, -2), m, n];
-    return this.#add({ op: "gemm", args: [a, b], transposeA, transposeB, shape, kind: "f32" });
+    const product = { op: "gemm", args: [a, b], transposeA, transposeB, shape, kind: "f32" } as const;
+    return this.#add(chain === undefined ? product : { ...product, chain });
   }
 
   /** The value whose last two dimensions were swapped for this one, or null. */

@@ -1,6 +1,7 @@
 // A plan while it is made: the parts so far, and the buffers that values lie in.
 import { liesByTokens } from "./attentions.ts";
 import { count, isView, locate, type Located, loopsOver, rowMajor } from "./access.ts";
+import type { ConvolutionSums, MapConvolution } from "./convs.ts";
 import type { HalfWeights } from "./cuda/halves.ts";
 import { type Graph, isOther, type Node, type Ref } from "./graph.ts";
 import { type BufferMap, type BuiltGroup, type Limits, NotInMemory } from "./group.ts";
@@ -31,6 +32,8 @@ export interface FuseOptions {
   readonly threads?: number;
   /** In exact plans: products of our own are used where this knows how to have libtorch's bits. */
   readonly chainOf?: (theirs: BlasKernel, ours: GemmKernel) => number | null;
+  /** In exact plans: how libtorch sums in convolutions. */
+  readonly convolutionSums?: (convolution: MapConvolution) => ConvolutionSums;
   /** Products are libtorch's: no group becomes a part of one. */
   readonly libraryProducts?: boolean;
   /** Numbers of half precision lie so in memory, and products take them so; where the weights lie. */

@@ -1,8 +1,10 @@
-// In fast plans: calls that simple ops do better than libtorch, written as simple ops.
+// Calls that simple ops do better than libtorch, written as simple ops: in fast plans, and in exact ones where they have
+// libtorch's bits.
 import { type Builder, refsIn } from "./builder.ts";
 import type { Call } from "./call_rules.ts";
 import { rebuilt } from "./rebuild.ts";
 import { type Graph, nameOfCall, type Node, type Ref } from "./graph.ts";
+import type { FuseOptions } from "./draft.ts";
 import { smallConvolution, smallConvolutionBackward } from "./convs.ts";
 import { argsOf } from "./uses.ts";
 import { OPAQUE } from "./attentions.ts";
@@ -18,15 +20,20 @@ type Expansion = (
   alone: () => boolean,
 ) => Results | null;
 
+type Expansions = Readonly<Record<string, Expansion>>;
+
 /** Its results 3 and 4 are what the running statistics become, arguments 3 and 4. */
 const NORM = "_native_batch_norm_legit_functional";
 
-const EXPANSIONS: Readonly<Record<string, Expansion>> = {
+const convolutionsBy = (sumsOf?: FuseOptions["convolutionSums"]): Expansions => ({
   convolution: (b, call, ref) => {
-    const made = smallConvolution(b, call, ref);
+    const made = smallConvolution(b, call, ref, sumsOf);
     return made === null ? null : [made];
   },
-  convolution_backward: smallConvolutionBackward,
+  convolution_backward: (b, call, ref) => smallConvolutionBackward(b, call, ref, sumsOf),
+});
+
+const NORMS: Expansions = {
   native_layer_norm: layerNorm,
   native_layer_norm_backward: layerNormBackward,
   native_batch_norm: batchNorm,
@@ -34,26 +41,24 @@ const EXPANSIONS: Readonly<Record<string, Expansion>> = {
   native_batch_norm_backward: batchNormBackward,
 };
 
-/** A GPU's libtorch has one kernel for what would be several of ours. With gradient checkpointing statistics must not move twice. */
-const { convolution: _, convolution_backward: _backward, ...ON_GPU_TWICE } = EXPANSIONS;
-const ON_GPU: typeof EXPANSIONS = {
-  ...ON_GPU_TWICE,
+/** A GPU's libtorch has one kernel for what would be several of ours. */
+const NORMS_OF_GPU: Expansions = {
+  ...NORMS,
   [NORM]: (b, call, ref, alone) => (alone() ? batchNormOfGpu(b, call, ref) : null) ?? batchNorm(b, call, ref),
   native_batch_norm_backward: (b, call, ref) =>
     batchNormOfGpuBackward(b, call, ref) ?? batchNormBackward(b, call, ref),
 };
 
-type ExpandedFor = "cpu" | "gpu" | "gpu, computed twice";
-const BY_PLACE: Readonly<Record<ExpandedFor, typeof EXPANSIONS>> = {
-  cpu: EXPANSIONS,
-  gpu: ON_GPU,
-  "gpu, computed twice": ON_GPU_TWICE,
-};
+function expansionsFor({ exact, convolutionSums, libraryProducts, recomputes }: FuseOptions): Expansions {
+  if (exact) return convolutionSums ? convolutionsBy(convolutionSums) : {};
+  if (!libraryProducts) return { ...convolutionsBy(), ...NORMS };
+  return recomputes ? NORMS : NORMS_OF_GPU; // statistics must not move twice
+}
 
-export function expanded(graph: Graph, where: ExpandedFor = "cpu"): Graph {
-  const expansions = BY_PLACE[where];
+export function expanded(graph: Graph, options: FuseOptions): Graph {
+  const expansions = expansionsFor(options);
   const known = graph.nodes.some((node) =>
-    node.op === "call" && Object.hasOwn(EXPANSIONS, nameOfCall(node.schema))
+    node.op === "call" && Object.hasOwn(expansions, nameOfCall(node.schema))
   );
   if (!known) return graph;
   const made = new Map<Ref, Results>(), inPlace = new Map<Ref, Ref>();

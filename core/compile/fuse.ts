@@ -268,7 +268,7 @@ class Fusion {
     if (biased) return blasProduct(draft, ref, biased);
     if (node.op === "gemm") {
       if (this.#under.has(ref)) return;
-      return this.options.exact
+      return this.options.exact && node.chain === undefined
         ? blasProduct(draft, ref, { gemm: ref, bias: null })
         : draftProduct(draft, ref, node);
     }

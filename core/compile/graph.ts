@@ -127,6 +127,8 @@ export type Node =
     readonly args: readonly [Ref, Ref];
     readonly transposeA: boolean;
     readonly transposeB: boolean;
+    /** libtorch has another op for this and bits count: so many terms are added up at a time. */
+    readonly chain?: number;
   }
   | Made & { readonly op: "reshape"; readonly args: readonly [Ref] }
   | Made & { readonly op: "expand"; readonly args: readonly [Ref] }

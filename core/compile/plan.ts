@@ -14,6 +14,7 @@ import type { Kernel } from "./kernel.ts";
 import { place, type Placed } from "./place.ts";
 import { partNames } from "./program.ts";
 import { chainOn } from "./proven.ts";
+import { convolutionSumsOn } from "./proven_convolutions.ts";
 import { Workspace } from "./workspace.ts";
 import { type CodeSegment, type Done, type PlanMemory, PlanRunner, type PlanStep } from "./runner.ts";
 import { printFunctions } from "./x86/print.ts";
@@ -55,9 +56,11 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
   let placed: Placed, cuts: readonly CutPlace[];
   try {
     const { exact, isa, threads } = options, libraryProducts = isa === "cuda";
-    const chainOf = exact && !libraryProducts ? chainOn(isa, threads) : undefined;
+    const known = exact && isa !== "cuda"
+      ? { chainOf: chainOn(isa, threads), convolutionSums: convolutionSumsOn(isa, threads) }
+      : {};
     const halves = libraryProducts ? halvesOf(memory) : undefined;
-    const program = gradientsFirst(fuse(graph, { ...options, chainOf, libraryProducts, halves }));
+    const program = gradientsFirst(fuse(graph, { ...options, ...known, libraryProducts, halves }));
     placed = place(program, !libraryProducts);
     cuts = placesOf(program, options.cuts ?? []);
   } catch (thrown) {

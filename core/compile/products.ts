@@ -46,6 +46,7 @@ export function draftProduct(draft: Draft, ref: Ref, node: Product): void {
       b: right(i),
       c: { slot, offset: i * m * n, strides: [n, 1], kind: draft.buffers[slot].kind },
       add: adds,
+      chain: node.chain,
       epilogue: null,
     };
     draft.parts.push(kernel);
@@ -205,7 +206,7 @@ export function biasOf(
 ): { gemm: Ref; bias: Ref } | null {
   for (const [gemm, other] of [add.args, [...add.args].reverse()]) {
     const product = nodes[gemm];
-    if (product.op !== "gemm" || product.shape.length !== 2 || !alone(gemm)) continue;
+    if (product.op !== "gemm" || product.chain || product.shape.length !== 2 || !alone(gemm)) continue;
     let bias = other;
     while (isView(nodes[bias]) && nodes[bias].op !== "slice" && nodes[bias].op !== "permute") {
       bias = (nodes[bias] as { args: readonly Ref[] }).args[0];

@@ -48,7 +48,7 @@ function tried(theirs: BlasKernel, ours: GemmKernel, isa: Isa, threads: number):
   const size = ({ strides }: StridedAccess, rows: number, columns: number) =>
     (rows - 1) * strides[0] + (columns - 1) * strides[1] + 1;
   const spare = Math.max(...SHIFTS);
-  const a = numbers(size(ours.a, m, k) + spare, 0), b = numbers(size(ours.b, k, n) + spare, 1);
+  const a = trialNumbers(size(ours.a, m, k) + spare, 0), b = trialNumbers(size(ours.b, k, n) + spare, 1);
   const at = <P>(place: P, slot: number): P => ({ ...place, slot, offset: 0 });
   /** The product, once for each shift; null where this machine gives no memory for code. */
   const products = (kernel: Kernel, agrees = (_product: Tensor, _shift: number) => true): Tensor[] | null => {
@@ -56,7 +56,7 @@ function tried(theirs: BlasKernel, ours: GemmKernel, isa: Isa, threads: number):
     if ("refused" in code) return null;
     const made: Tensor[] = [];
     for (const [i, shift] of SHIFTS.entries()) {
-      const c = numbers(m * n + spare, 2);
+      const c = trialNumbers(m * n + spare, 2);
       [a, b, c].forEach((tensor, slot) => code.setSlot(slot, tensor, F32 * shift));
       code.run();
       made.push(c);
@@ -94,7 +94,8 @@ const F32 = 4;
 const ROWS = 241, COLUMNS = 251, POOL = ROWS * COLUMNS;
 let pool: Float32Array | null = null;
 
-function numbers(count: number, seed: number): Tensor {
+/** Numbers to try sums with. */
+export function trialNumbers(count: number, seed: number): Tensor {
   const t = uninitialised([count]), bytes = borrowBytes(t);
   const values = new Float32Array(bytes.buffer, bytes.byteOffset, count);
   pool ??= numberPool();

@@ -8,7 +8,7 @@ type Replace = (b: Builder, node: Node, r: Ref, to: (r: Ref) => Ref) => Ref | nu
 
 /** The same graph, with other values where `replace` gives some. */
 export function rebuilt(graph: Graph, replace: Replace): Graph {
-  const b = new Builder(graph.exact ? "exact" : "free");
+  const b = new Builder(graph.exact ? "exact" : "free", graph.imagesLast);
   const { output, loss, gradients, effects, writes = [] } = graph;
   const { moved, blocks } = copyInto(
     b,
@@ -69,7 +69,7 @@ function copied(b: Builder, node: Node, to: (r: Ref) => Ref, unstopped: boolean)
     case "amax":
       return b.amax(to(node.args[0]), node.dims);
     case "gemm":
-      return b.gemm(to(node.args[0]), to(node.args[1]), node.transposeA, node.transposeB);
+      return b.gemm(to(node.args[0]), to(node.args[1]), node.transposeA, node.transposeB, node.chain);
     case "reshape":
       return b.reshape(to(node.args[0]), node.shape);
     case "expand":

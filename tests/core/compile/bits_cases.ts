@@ -30,7 +30,29 @@ const unary = [
   "square",
 ] as const;
 
+/** Of maps of so many sides; the result has one place, or a few. */
+const smallMaps = [
+  { sides: 1, kernel: 3, stride: 1, padding: 1 },
+  { sides: 2, kernel: 3, stride: 2, padding: 1 },
+  { sides: 2, kernel: 1, stride: 2, padding: 0 },
+  { sides: 2, kernel: 3, stride: 1, padding: 1 },
+  { sides: 4, kernel: 3, stride: 2, padding: 1 },
+].flatMap(({ sides, kernel, stride, padding }) =>
+  [32, 12].flatMap((channels) =>
+    [false, true].map((bias): BitsCase => [
+      `convolution of ${channels} x ${sides} x ${sides} by ${kernel} in steps of ${stride}${
+        bias ? " with a bias" : ""
+      }`,
+      [[9, channels, sides, sides], [48, channels, kernel, kernel], ...(bias ? [[48]] : [])],
+      (x, w, b) => op("conv2d")(x, w, b ?? null, [stride, stride], [padding, padding]),
+    ])
+  )
+);
+
 export const BITS_CASES: readonly BitsCase[] = [
+  ...smallMaps,
+  ["a bias of many rows", [[300, 128], [128]], (x, b) => ops.square(ops.add(x, b))],
+  ["a bias of many rows that threads can't share", [[400, 96], [96]], (x, b) => ops.square(ops.add(x, b))],
   ...unary.map((name): BitsCase => [name, [ROWS], (x) => ops[name](x)]),
   ["sqrt", [ROWS], (x) => ops.sqrt(positive(x))],
   ["softplus", [ROWS], (x) => op("softplus")(x, 2, 1)],

@@ -3,6 +3,7 @@ import { assertEquals } from "@std/assert";
 import { blasOf } from "../../../core/compile/products.ts";
 import type { GemmKernel, Kernel } from "../../../core/compile/kernel.ts";
 import { chainOn } from "../../../core/compile/proven.ts";
+import { convolutionSumsOn } from "../../../core/compile/proven_convolutions.ts";
 import { machineIsa } from "../../../ffi/machine.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { useLibtorch } from "../../libtorch.ts";
@@ -110,5 +111,31 @@ Deno.test({
         }
       }
     }
+  },
+});
+
+Deno.test({
+  name: "oneDNN's order of small convolutions' sums is known where it has AVX-512",
+  ignore: machineIsa() !== "avx512",
+  sanitizeResources: false, // libraries that code opens stay open
+  fn() {
+    const sumsOf = convolutionSumsOn("avx512", 1);
+    const of = (side: number, kernel: number, stride: number) => {
+      const padding = kernel === 1 ? [0, 0] : [1, 1];
+      return sumsOf({
+        input: [8, 32, side, side],
+        kernel: [48, 32, kernel, kernel],
+        stride: [stride, stride],
+        padding,
+      });
+    };
+    assertEquals(of(1, 3, 1), {
+      result: { block: 16, chain: 16 },
+      inputGradient: { chain: 16 },
+      kernelGradient: { chain: 8 },
+    });
+    const skipping = of(2, 3, 2); // oneDNN takes the input's gradient by another kernel there
+    assertEquals([skipping.result, skipping.kernelGradient], [{ block: 16, chain: 64 }, { chain: 8 }]);
+    assertEquals(of(2, 3, 1), { result: null, inputGradient: null, kernelGradient: { chain: 32 } });
   },
 });
