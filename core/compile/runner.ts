@@ -12,7 +12,7 @@ import { callable, hasPlaces, RememberedCalls } from "./recorded_calls.ts";
 import type { Ref } from "./graph.ts";
 import type { Placed, Slot } from "./place.ts";
 import type { Workspace } from "./workspace.ts";
-import { buffersRead, buffersWritten, type CallPart, type CallResult } from "./program.ts";
+import { buffersRead, buffersWritten, type CallPart, type CallResult, type CallTensor } from "./program.ts";
 
 /** The memory that a plan works on. It does not move. */
 export interface PlanMemory {
@@ -122,6 +122,8 @@ export class PlanRunner {
   readonly #loss: number;
   readonly #results = new Map<number, Tensor>();
   readonly #views = new Map<string, Tensor>();
+  /** Those of memory that does not move, by the argument that they are. */
+  readonly #fixedViews = new Map<CallTensor, Tensor>();
   /** The piece of memory that values lie in, and the gradients. */
   readonly #within: readonly [MemoryBlock, MemoryBlock];
   readonly #places = new Map<CallPart, readonly ResultPlace[]>();
@@ -283,7 +285,9 @@ export class PlanRunner {
   }
 
   #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null, views: Tensor[]): Tensor {
-    const { slot, offset, kind, sizes, strides, own } = part.tensors.get(ref)!;
+    const wanted = part.tensors.get(ref)!, fixed = this.#fixedViews.get(wanted);
+    if (fixed !== undefined) return fixed;
+    const { slot, offset, kind, sizes, strides, own } = wanted;
     const made = this.#results.get(slot), result = made ?? given(slot);
     if (made && isOpaque(sizes)) return made;
     if (made && own && made.shape.length === sizes.length) return made; // products of batches come as [n, rows, columns]
@@ -303,6 +307,7 @@ export class PlanRunner {
       this.#views.set(key, view = keep(asStrided(typed, sizes, strides, offset + start + typed.offset)));
       if (typed !== base) typed.free();
     }
+    this.#fixedViews.set(wanted, view);
     return view;
   }
 
