@@ -161,7 +161,7 @@ export function smallConvolutionBackward(
   const inputOrder = wanted[0] && places === 1 ? sums.inputGradient : null;
   // libtorch sums up a bias's gradient together with the kernel's.
   const kernelOrder = wanted[1] && !(sumsOf && wanted[2]) ? sums.kernelGradient : null;
-  if (inputOrder === null && kernelOrder === null || !sumsOf && places > 1 && !wanted[1]) return null;
+  if (inputOrder === null && kernelOrder === null) return null;
   const left = [wanted[0] && !inputOrder, wanted[1] && !kernelOrder, wanted[2] && sumsOf !== undefined];
   const others = values.with(10, left).map((value, i) => i < 3 ? { ref: ref(i) } : value);
   const rest = left.includes(true) ? b.call(call.schema, others, b.shape(x)) : null;

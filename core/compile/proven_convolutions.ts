@@ -6,6 +6,7 @@ import { loadCode } from "../../ffi/machine_code.ts";
 import { contiguous, narrow, permute, reshape } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Isa } from "../../ffi/machine.ts";
+import { count } from "./access.ts";
 import { CONVOLUTION_BACKWARD } from "./call_rules.ts";
 import { type ConvolutionSums, type MapConvolution, metBy } from "./convs.ts";
 import type { GemmKernel } from "./kernel.ts";
@@ -24,10 +25,14 @@ const BLOCKS = [16, 8];
 /** A product of ours gathers so many rows at a time. */
 const LONGEST = 2048;
 
+/** Kernels and images of more numbers are not tried: that takes several times their memory. */
+const MOST = 1 << 23;
+
 const NONE: ConvolutionSums = { result: null, inputGradient: null, kernelGradient: null };
 const known = new Map<string, ConvolutionSums>();
 
 export const convolutionSumsOn = (isa: Isa, threads: number) => (convolution: MapConvolution) => {
+  if (count(convolution.input) + count(convolution.kernel) > MOST) return NONE;
   const key = JSON.stringify([isa, threads, convolution]);
   let sums = known.get(key);
   if (sums === undefined) {
@@ -49,16 +54,16 @@ class Trial {
   }
 
   sums(): ConvolutionSums {
-    const { input: [count, channels, ...sizes], kernel: [out, , ...elements], stride, padding } =
+    const { input: [samples, channels, ...sizes], kernel: [out, , ...elements], stride, padding } =
       this.convolution;
     const [height, width] = sizes.map((size, i) =>
       Math.floor((size + 2 * padding[i] - elements[i]) / stride[i]) + 1
     );
-    const places = height * width, back = drawn([count, out, height, width], 2);
+    const places = height * width, back = drawn([samples, out, height, width], 2);
     const gradients = callable(CONVOLUTION_BACKWARD)(
       ...[back, this.#x, this.#w, null, ...this.#around, [places === 1, true, false]],
     ) as (Tensor | null)[];
-    const rows = reshape(permute(back, [0, 2, 3, 1]), [count * places, out]);
+    const rows = reshape(permute(back, [0, 2, 3, 1]), [samples * places, out]);
     const kernelGradient = this.#kernelGradient(rows, gradients[1]!);
     if (places > 1) return { ...NONE, kernelGradient };
     const met = metBy(this.convolution), size = met.map(({ from, to }) => to - from);
@@ -119,13 +124,13 @@ class Trial {
 }
 
 const drawn = (shape: readonly number[], seed: number): Tensor =>
-  reshape(trialNumbers(shape.reduce((all, size) => all * size), seed), shape);
+  reshape(trialNumbers(count(shape), seed), shape);
 
 const turned = (matrix: Tensor): Tensor => contiguous(permute(matrix, [1, 0]));
 
 /** Rows whose terms stand by blocks of channels, and within a block by places. */
 function byBlocks(t: Tensor, block: number): Tensor {
-  const [count, channels, height, width] = t.shape;
-  const blocks = reshape(t, [count, channels / block, block, height * width]);
-  return reshape(permute(blocks, [0, 1, 3, 2]), [count, channels * height * width]);
+  const [rows, channels, height, width] = t.shape;
+  const blocks = reshape(t, [rows, channels / block, block, height * width]);
+  return reshape(permute(blocks, [0, 1, 3, 2]), [rows, channels * height * width]);
 }

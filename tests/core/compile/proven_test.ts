@@ -136,6 +136,8 @@ Deno.test({
     });
     const skipping = of(2, 3, 2); // oneDNN takes the input's gradient by another kernel there
     assertEquals([skipping.result, skipping.kernelGradient], [{ block: 16, chain: 64 }, { chain: 8 }]);
+    const large = { input: [8, 512, 7, 7], kernel: [4096, 512, 7, 7], stride: [1, 1], padding: [0, 0] };
+    assertEquals(sumsOf(large), { result: null, inputGradient: null, kernelGradient: null }); // and no memory for it
     assertEquals(of(2, 3, 1), { result: null, inputGradient: null, kernelGradient: { chain: 32 } });
   },
 });
