@@ -45,7 +45,8 @@ function plainFrom(values: readonly unknown[], input: Shape, kernel: Shape): Map
     number,
   ];
   const plain = kernel.length === 4 && input.length === 4 && !transposed && groups === 1 &&
-    dilation.every((one) => one === 1);
+    dilation.every((one) => one === 1) &&
+    padding.every((one, i) => one < kernel[2 + i]); // else the first place may meet nothing of the input
   return plain ? { input, kernel, stride, padding } : null;
 }
 

@@ -37,6 +37,7 @@ const smallMaps = [
   { sides: 2, kernel: 1, stride: 2, padding: 0 },
   { sides: 2, kernel: 3, stride: 1, padding: 1 },
   { sides: 4, kernel: 3, stride: 2, padding: 1 },
+  { sides: 1, kernel: 3, stride: 8, padding: 3 }, // the result meets nothing of the map
 ].flatMap(({ sides, kernel, stride, padding }) =>
   [32, 12].flatMap((channels) =>
     [false, true].map((bias): BitsCase => [
