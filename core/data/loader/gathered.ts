@@ -1,6 +1,6 @@
-// Batches of a source in memory lie ready: one op gathers the rows of many, into memory that stays, and finishes them where it
-// can. Each batch begins where a tensor of its own would, at a multiple of 64 bytes, so that kernels have the same bits.
-import { uninitialised } from "../../../ffi/make.ts";
+// Batches of a source in memory lie ready: the rows of many are gathered at once, into memory that stays, and finished where that
+// can be. Each batch begins where a tensor of its own would, at a multiple of 64 bytes, so that kernels have the same bits.
+import { copiesMemory, uninitialised } from "../../../ffi/make.ts";
 import { clone, copy_, narrow } from "../../../ffi/ops.ts";
 import { freeing, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import {
@@ -39,6 +39,8 @@ interface Block {
   readonly places: readonly Batch[];
   /** The number of the last part that lies in it: it is free when that is released. */
   last: number;
+  /** The first of them, as many as were gathered where that was last not all. */
+  some: (Pick<Block, "raw" | "whole"> & { readonly count: number }) | null;
   /** Rows in the data's order, as they were given before anybody could write to them. */
   again: { readonly ids: Int32Array; readonly batch: Batch } | null;
 }
@@ -66,26 +68,27 @@ export function gatheredRows(given: Source, clock: { seconds: number }): BatchRo
   /** Parts of one size come after those that are there. */
   const fill = (): boolean => {
     if (at === parts.length) parts.length = batches.length = at = 0;
-    const first = pull();
+    const odd = pending !== null, first = pull();
     if (first === null) return false;
     const from = parts.push(first) - 1, rows = first.ids.length;
     const block = freeBlock(rows), makes = block === null && mayMake(rows);
     const most = block?.places.length ?? (makes ? MOST : 1);
-    while (parts.length - from < most) {
+    let ends = false;
+    while (!ends && parts.length - from < most) {
       const part = pull();
-      if (part === null) break;
-      if (part.ids.length !== rows || part.epoch !== first.epoch) {
+      if (part === null) ends = true;
+      else if (part.ids.length !== rows || part.epoch !== first.epoch) {
         pending = part;
         break;
-      }
-      parts.push(part);
+      } else parts.push(part);
     }
     for (let i = from; i < parts.length; i++) batches.push(null);
     const count = parts.length - from;
     const pays = count > 1 && count >= (block === null ? LEAST : block.places.length / 2);
-    const again = isInOrder(first.ids);
-    if (!(block !== null || makes) || !(pays || again)) return true;
-    timed(() => gather(from, block ?? makeBlock(first, again ? count : MOST)));
+    // An epoch's last batch is as short in the next one.
+    const again = isInOrder(first.ids), last = odd && ends && count === 1;
+    if (!(block !== null || makes) || !(pays || again || last)) return true;
+    timed(() => gather(from, block ?? makeBlock(first, again || last ? count : MOST)));
     return true;
   };
   const isFree = ({ last }: Block): boolean => last < released;
@@ -161,7 +164,7 @@ function blockFor(source: Source, part: Part, most: number): Block {
       { length: count },
       (_, i) => eachOf(whole, (t) => keep(narrow(t, 0, i * stride, rows))),
     );
-    return { rows, stride, raw, whole, places, last: -1, again: null };
+    return { rows, stride, raw, whole, places, last: -1, some: null, again: null };
   });
 }
 
@@ -170,9 +173,13 @@ function eachOf({ input, target, unscaled }: Batch, make: (t: Tensor) => Tensor)
 }
 
 function copyBatch(to: Batch, from: Batch): void {
-  copy_(to.input, from.input);
-  copy_(to.target, from.target);
-  if (to.unscaled) copy_(to.unscaled, from.unscaled!);
+  copyTo(to.input, from.input);
+  copyTo(to.target, from.target);
+  if (to.unscaled) copyTo(to.unscaled, from.unscaled!);
+}
+
+function copyTo(to: Tensor, from: Tensor): void {
+  if (!copiesMemory(to, from)) copy_(to, from);
 }
 
 /** So many rows of either take whole lines of memory. */
@@ -185,8 +192,22 @@ function unitOf({ input, target }: Batch, rows: number): number {
   return Math.max(of(input), of(target));
 }
 
-function firstOf({ places, stride, ...block }: Block, of: "raw" | "whole", count: number): Batch {
-  return count === places.length ? block[of] : eachOf(block[of], (t) => narrow(t, 0, 0, count * stride));
+/** Most epochs end with as many as the one before, so their views are kept. */
+function firstOf(block: Block, count: number): Pick<Block, "raw" | "whole"> {
+  const { places, stride, raw, whole, some } = block;
+  if (count === places.length) return block;
+  if (some?.count === count) return some;
+  freeSome(some);
+  const of = (all: Batch) => eachOf(all, (t) => keep(narrow(t, 0, 0, count * stride)));
+  const first = of(whole);
+  block.some = { count, whole: first, raw: raw === whole ? first : of(raw) };
+  return block.some;
+}
+
+function freeSome(some: Block["some"]): void {
+  if (some === null) return;
+  freeBatch(some.whole);
+  if (some.raw !== some.whole) freeBatch(some.raw);
 }
 
 /** The rows of some parts, and between them any row. */
@@ -198,10 +219,10 @@ function together(parts: readonly Part[], from: number, count: number, { rows, s
 
 /** Batches of the part's rows. */
 function fillBlock(source: Source, block: Block, part: Part, count: number): void {
-  const { again } = block, whole = firstOf(block, "whole", count);
+  const { again } = block, { raw, whole } = firstOf(block, count);
   if (again !== null && sameIds(again.ids, part.ids)) return copyBatch(whole, again.batch);
-  const raw = source.raw(part, firstOf(block, "raw", count));
-  if (block.raw !== block.whole) copyBatch(whole, source.finish(raw, part));
+  const given = source.raw(part, raw);
+  if (raw !== whole) copyBatch(whole, source.finish(given, part));
   if (again !== null) freeBatch(again.batch);
   const ids = part.ids.subarray(0, block.rows);
   block.again = isInOrder(ids) ? { ids: part.ids, batch: eachOf(whole, (t) => keep(clone(t))) } : null;
@@ -213,6 +234,7 @@ const sameIds = (a: Int32Array, b: Int32Array): boolean =>
 
 const freeBatch = (batch: Batch): void => Object.values(batch).forEach((t) => t.free());
 
-function giveBack({ raw, whole, places, again }: Block): void {
+function giveBack({ raw, whole, places, some, again }: Block): void {
+  freeSome(some);
   for (const batch of [raw, whole, ...places, ...(again ? [again.batch] : [])]) freeBatch(batch);
 }

@@ -85,6 +85,7 @@ export const settingsNotes = (resolved: Resolved, kind: World["device"]): string
   ...environmentLines(resolved),
   ...withoutEffect(resolved),
   ...unreadSettings(resolved),
+  ...withoutProfile(resolved),
   ...onCpus(resolved, kind),
   ...unnamedData(resolved),
   ...unitsTaken(resolved),
@@ -181,6 +182,13 @@ function unreadOf(
       unread.map((path) => `${path} (${originText(path)})`).join(", ")
     }.`,
   ];
+}
+
+function withoutProfile(resolved: Resolved): string[] {
+  const { config: { training }, originText } = resolved, steps = "training.profile_steps";
+  return training.profile_training || !isAsked(resolved, steps)
+    ? []
+    : [`No effect without --profile-training: ${steps} (${originText(steps)}).`];
 }
 
 function withoutEffect(resolved: Resolved): string[] {

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { gatheredRows } from "../../../../core/data/loader/gathered.ts";
 import { order, partsOf } from "../../../../core/data/source/order.ts";
 import { memorySource } from "../../../../core/data/source/memory.ts";
@@ -12,8 +12,9 @@ import {
   plainPart,
   type Source,
 } from "../../../../core/data/source/source.ts";
-import { beginOf, fill_, readBytes, scalar } from "../../../../ffi/make.ts";
-import { div, randint, randn } from "../../../../ffi/ops.ts";
+import { NativeError } from "../../../../ffi/errors.ts";
+import { add, beginOf, fill_, readBytes, scalar, tensor } from "../../../../ffi/make.ts";
+import { div, indexSelect, mul, randint, randn, toDtype } from "../../../../ffi/ops.ts";
 import { liveTensors, scope } from "../../../../ffi/tensor.ts";
 import { open } from "../../train/rig.ts";
 
@@ -72,6 +73,28 @@ for (const [length, features, global, micro] of SHAPES) {
     assertEquals(liveTensors(), before);
   });
 }
+
+Deno.test("rows have the bits that an op takes, whatever their type, and one that is not there is refused", () => {
+  const ids = Int32Array.of(8, 0, 8, 3, 5);
+  for (const dtype of ["f32", "f64", "f16", "i64", "u8"] as const) {
+    for (const shape of [[9, 4], [9, 3], [9], [9, 2, 5], [9, 9000]]) {
+      scope(() => {
+        const input = toDtype(mul(randn(shape), scalar(100)), dtype), target = add(input, input);
+        const source = memorySource({
+          ...{ name: "made", task: "regression", outputs: 1, description: "" },
+          ...{ input, target },
+        });
+        const own = source.raw(plainPart(ids)), index = tensor(ids);
+        assertEquals(readBytes(own.input), readBytes(indexSelect(input, 0, index)));
+        assertEquals(readBytes(own.target), readBytes(indexSelect(target, 0, index)));
+        assertEquals(own.input.shape, [5, ...shape.slice(1)]);
+        for (const absent of [9, -1]) {
+          assertThrows(() => source.raw(plainPart(Int32Array.of(absent))), NativeError, "index out of range");
+        }
+      });
+    }
+  }
+});
 
 /** As normalised inputs are. */
 const scaledSource = (length: number): Source =>

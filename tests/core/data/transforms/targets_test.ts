@@ -3,12 +3,12 @@ import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/ass
 import { UserError } from "../../../../core/base/errors.ts";
 import { memorySource } from "../../../../core/data/source/memory.ts";
 import { batchOf, ownTargets, plainPart, type SourceParts } from "../../../../core/data/source/source.ts";
-import { targetScaleOf, withScaledTargets } from "../../../../core/data/transforms/targets.ts";
+import { targetScaleOf, unscaling, withScaledTargets } from "../../../../core/data/transforms/targets.ts";
 import { measureOf } from "../../../../core/train/metrics.ts";
 import { RunningMetrics } from "../../../../core/train/running_metrics.ts";
 import { add, scalar, sub, tensor, toNumbers } from "../../../../ffi/make.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
-import { cat, mul, randn, reshape, sumDim } from "../../../../ffi/ops.ts";
+import { cat, mul, narrow, randn, reshape, sumDim } from "../../../../ffi/ops.ts";
 import type { Tensor } from "../../../../ffi/tensor.ts";
 import { open, settings } from "../../train/rig.ts";
 
@@ -79,6 +79,19 @@ Deno.test("the parts of a distribution are restored: values are scaled, the loga
     const k = i % 3, wanted = i % 6 < 3 ? value * std[k] + mean[k] : value + 2 * Math.log(std[k]);
     assertAlmostEquals(back[i], wanted, 1e-3 * Math.max(1, Math.abs(wanted)) * 1e-2);
   });
+});
+
+Deno.test("few numbers come back with the bits of many", () => {
+  manualSeed(5n);
+  const scales = [{ mean: [1e-3], std: [0.7] }, { mean: [-5e4, 1e-7], std: [1 / 3, 1e6] }];
+  for (const scale of scales) {
+    for (const rest of [[], [5]]) {
+      const shape = [1200, ...(scale.mean.length > 1 || rest.length > 0 ? [scale.mean.length] : []), ...rest];
+      const values = randn(shape), back = unscaling(scale);
+      const parts = Array.from({ length: 12 }, (_, i) => back(narrow(values, 0, 100 * i, 100)));
+      assertEquals(toNumbers(cat(parts)), toNumbers(back(values)), `${shape}`);
+    }
+  }
 });
 
 Deno.test("metrics of training are in the targets' own units, as those of an evaluation are", () => {

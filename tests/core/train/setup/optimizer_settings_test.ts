@@ -46,6 +46,14 @@ Deno.test("nothing is told of settings that are read, that nobody typed, or that
   assertEquals(withFile(text(0.8), (path) => said(`--config ${path}`)).length, 1);
 });
 
+Deno.test("steps to look at have no effect where no profile is asked for, and that is told", () => {
+  const [line, ...more] = settingsNotes(resolved("--data-path x.csv --profile-steps 3-5"), "cpu");
+  assertEquals(more, []);
+  assertMatch(line, /^No effect without --profile-training: training\.profile_steps \(--profile-steps\)\.$/);
+  const asked = "--data-path x.csv --profile-training --profile-steps 3-5";
+  assertEquals(settingsNotes(resolved(asked), "cpu"), []);
+});
+
 Deno.test("the help of a setting names the optimizers that read it, or those that don't", () => {
   const helpOf = (name: string) => findSetting(`training.optimizer.${name}`)!.setting.help;
   assertMatch(helpOf("beta1"), /\(all but sgd, adadelta,.* and rprop\)/);
