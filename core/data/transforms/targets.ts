@@ -203,9 +203,11 @@ export function unscaling(scale: Normalisation): Unscaling {
     scope(() => {
       const [rows, all = 1, ...rest] = values.shape, each = all / (parts?.length ?? 1);
       if (each % count !== 0 || parts && each !== count) throw unlike(scale, each);
-      const many = all / count, here = many === 1 && !parts ? unscaledHere(values, scale) : null;
-      if (here !== null) return here;
+      const many = all / count;
+      // Made before anything is brought back, so that a recording of a later pass finds them there.
       const [factor, summand] = on(values, many, rest.length, parts);
+      const here = many === 1 && !parts ? unscaledHere(values, scale) : null;
+      if (here !== null) return here;
       if (many === 1) return add(mul(values, factor), summand);
       const wide = reshape(values, [rows, many, count, ...rest]);
       return reshape(add(mul(wide, factor), summand), values.shape);
