@@ -1,6 +1,6 @@
 // A source of tensors holds its data in memory; this file decides how much memory data may take.
 import { dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
-import { borrowBytes, tensor, toNumbers, uninitialised } from "../../../ffi/make.ts";
+import { tensor, toNumbers } from "../../../ffi/make.ts";
 import { allTrue, amin, indexSelect, indexSelectOut, isfinite, reshape, toDtype } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
@@ -43,7 +43,6 @@ export function memorySource({ input, target, rows, windows, ...parts }: InMemor
   }
   keep(input);
   keep(target);
-  const plain = rowsOf({ input, target });
   const made = source({
     ...parts,
     indices: rows ?? parts.indices,
@@ -53,49 +52,21 @@ export function memorySource({ input, target, rows, windows, ...parts }: InMemor
       if (windows) {
         return { input: gather(input, own, windows.inputs), target: gather(target, own, windows.targets) };
       }
-      return plain(own, into);
+      return rowsOf({ input, target }, own, into);
     },
   });
   return windows ? made : thatGathers(made);
 }
 
-type RowsOf = (ids: Ids, into?: Batch) => Batch;
-
-function rowsOf({ input, target, unscaled }: Batch): RowsOf {
-  const of = { input: rowsIn(input), target: rowsIn(target) }, more = unscaled && rowsIn(unscaled);
-  return (ids, into) => ({
-    input: of.input(ids, into?.input),
-    target: of.target(ids, into?.target),
-    ...(more && { unscaled: more(ids, into?.unscaled) }),
-  });
-}
-
-/** So few words are copied here sooner than by an op, which would be given an index first; not out of much memory. */
-const FEW_WORDS = 32 << 10, MUCH_BYTES = 256 << 20;
-
-function rowsIn(all: Tensor): (ids: Ids, into?: Tensor) => Tensor {
-  const [rows, ...rest] = all.shape, { dtype } = all;
-  const each = rest.reduce((product, size) => product * size, dtypeBytes(dtype)) /
-    Int32Array.BYTES_PER_ELEMENT;
-  const lies = all.device === "cpu" && all.contiguous && all.byteLength < MUCH_BYTES;
-  const words = lies && Number.isInteger(each) ? wordsOf(all) : null;
-  return (ids, into) => {
-    if (words === null || ids.length * each > FEW_WORDS || !ids.every((id) => id >= 0 && id < rows)) {
-      const index = indexTensor(ids);
-      return into ? indexSelectOut(all, 0, index, into) : indexSelect(all, 0, index);
-    }
-    const made = into ?? uninitialised([ids.length, ...rest], { dtype }), own = wordsOf(made);
-    for (let i = 0, at = 0; i < ids.length; i++) {
-      for (let from = ids[i] * each, end = from + each; from < end;) own[at++] = words[from++];
-    }
-    return made;
-  };
-}
-
-/** Whole numbers keep the bits of any type. */
-function wordsOf(t: Tensor): Int32Array {
-  const { buffer, byteOffset, byteLength } = borrowBytes(t);
-  return new Int32Array(buffer, byteOffset, byteLength / Int32Array.BYTES_PER_ELEMENT);
+function rowsOf({ input, target, unscaled }: Batch, ids: Ids, into?: Batch): Batch {
+  const index = indexTensor(ids), of = (t: Tensor) => indexSelect(t, 0, index);
+  if (into === undefined) {
+    return { input: of(input), target: of(target), ...(unscaled && { unscaled: of(unscaled) }) };
+  }
+  indexSelectOut(input, 0, index, into.input);
+  indexSelectOut(target, 0, index, into.target);
+  if (unscaled) indexSelectOut(unscaled, 0, index, into.unscaled!);
+  return into;
 }
 
 /** Finished rows may take so many bytes more. */
@@ -107,19 +78,18 @@ export function finishedOnce(source: Source): { readonly source: Source; close()
   const bytes = source.length * (bytesIn(source.input) + 2 * bytesIn(source.target));
   const idle = finishesNothing(source) || !finishesRows(source) || !gathersRows(source);
   if (idle || bytes > FINISHED_BYTES) return null;
-  let all: Batch | null = null, plain: RowsOf | null = null;
+  let all: Batch | null = null;
   const close = () => {
     Object.values(all ?? {}).forEach((t: Tensor) => t.free());
-    all = plain = null;
+    all = null;
   };
   const raw: Source["raw"] = ({ ids }, into) =>
     scope(() => {
-      if (plain === null) {
+      if (all === null) {
         all = batchOf(source, plainPart(Int32Array.from({ length: source.length }, (_, i) => i)));
         Object.values(all).forEach(keep);
-        plain = rowsOf(all);
       }
-      return plain(ids, into);
+      return rowsOf(all, ids, into);
     });
   return { source: finishedBy(source, raw), close };
 }
