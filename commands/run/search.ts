@@ -45,6 +45,7 @@ export async function searchLocally(folder: string, sweep: SearchSweep, atOnce: 
     while (!stopping()) {
       const number = await nextTrial(folder, sweep, me, passed);
       if (number !== null) {
+        if (passed.has(number)) continue; // those that begin at once are given the same one
         passed.add(number);
         return localRun(folder, sweep, number);
       }
@@ -74,12 +75,12 @@ function localRun(folder: string, sweep: SearchSweep, number: number) {
     number: number + 1,
     of: sweep.search.maxRuns,
     command: [...thisProgram(), "sweep", "run", folder, String(number)],
-    ended: () => becameOf(sweep, readTrial(folder, number)),
+    ended: (code: number) => becameOf(sweep, readTrial(folder, number), code),
   };
 }
 
-function becameOf({ metric }: SearchSweep, { result }: Trial): string | null {
-  if (result === null) return null;
+function becameOf({ metric }: SearchSweep, { result }: Trial, code: number): string | null {
+  if (result === null) return code === EXIT.done ? "is trained by another process" : null;
   const value = result.value === null ? "" : ` with ${metric} ${formatValue(result.value)}`;
   if (result.state === "done") return `is done${value}`;
   return result.state === "pruned" ? `was stopped early${value}` : `failed with code ${result.code}`;

@@ -37,12 +37,34 @@ Deno.test("a search that is killed goes on where it was: no run is lost, and non
       assertEquals(steps.map(({ epoch }) => epoch), Array.from({ length: 16 }, (_, i) => i + 1), run);
       assertEquals(events.filter(({ kind, code }) => kind === "exit" && code === 0).length, 1, run);
     }
-    assert(eventsOf(cwd, "sweep-000").some(({ kind }) => kind === "resume"), "it began anew");
+    // One of them may have ended by itself before the second search saw it.
+    const resumed = ["sweep-000", "sweep-001"].filter((run) =>
+      eventsOf(cwd, run).some(({ kind }) => kind === "resume")
+    );
+    assert(resumed.length > 0, "both began anew");
     await first.stdout.cancel();
     await first.stderr.cancel();
     assertMatch((await succeed(words, { cwd })).stdout, /0 of 3 runs not done yet/);
     const more = words.map((word) => word === "--max-runs=3" ? "--max-runs=4" : word);
     assertMatch((await succeed(more, { cwd })).stdout, /^\[4\/4\] sweep-003 is done/m);
+  }));
+
+Deno.test("runs that begin at once are different ones, and each is said to begin and to end once", () =>
+  inTemp(async (cwd) => {
+    const words = [
+      "sweep",
+      ...MLP,
+      "--lr=1e-4..1e-1",
+      "--search=random",
+      "--max-runs=4",
+      "--parallel=4",
+      "--local",
+    ];
+    const { stdout } = await succeed(words, { cwd });
+    const of = (said: RegExp) => [...stdout.matchAll(said)].map(([, run]) => run).sort();
+    const four = ["sweep-000", "sweep-001", "sweep-002", "sweep-003"];
+    assertEquals(of(/^\[\d\/4\] (\S+) begins/gm), four, stdout);
+    assertEquals(of(/^\[\d\/4\] (\S+) is done/gm), four, stdout);
   }));
 
 Deno.test("runs that fail are counted and shown, and end a search only where all of them do", () =>
