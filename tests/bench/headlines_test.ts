@@ -36,7 +36,10 @@ const job = (
   const sides = { hpctrain: { command, ...took([seconds]) }, PyTorch: took([2, 1.9, 2.1]) };
   return {
     name: "jobs",
-    text: JSON.stringify({ date: "2026-11-28", rows: { a: { title: "a table", threads, sides } } }),
+    text: JSON.stringify({
+      date: "2026-11-28",
+      rows: { [`photos, ${threads} threads`]: { title: "a table", threads, sides } },
+    }),
   };
 };
 
